@@ -1,0 +1,43 @@
+"""Slot angles from arguments, in JAX: every chain rule of the library is JAX's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import sympy
+
+from qml.circuits.expressions import parse
+from qml.circuits.program import AngleMap
+
+
+def slot_angles(angles: AngleMap, flat: jax.Array) -> jax.Array:
+    """The angles (K,) of all slots at the flat arguments (P,), in radians and in their dtype."""
+    bound = jnp.asarray(angles.offset, flat.dtype)
+    if len(angles.slots):
+        matrix = jnp.asarray(angles.matrix, flat.dtype)
+        # On accelerators the default precision of a product is that of bfloat16.
+        bound = bound + jnp.dot(matrix, flat, precision=jax.lax.Precision.HIGHEST)
+    for formula in angles.formulas:
+        columns = [flat[which] for which in formula.arguments.T]
+        values = _function(formula.text)(*columns)
+        bound = bound.at[formula.slots].add(values.astype(flat.dtype))
+    return bound
+
+
+@lru_cache(maxsize=1024)
+def _function(text: str) -> Callable[..., jax.Array]:
+    """The elementwise JAX function of a formula in a0, a1, ..."""
+    expression = parse(text)
+    symbols = sorted(expression.free_symbols, key=lambda s: int(str(s)[1:]))
+    made: Any = sympy.lambdify(_all_symbols(symbols), expression, modules="jax", cse=True)
+    return made  # type: ignore[no-any-return]
+
+
+def _all_symbols(used: list[sympy.Symbol]) -> list[sympy.Symbol]:
+    """a0 to the last one used: a symbol that cancels out still has its place."""
+    last = int(str(used[-1])[1:]) if used else -1
+    return [sympy.Symbol(f"a{j}", real=True) for j in range(last + 1)]

@@ -1,0 +1,148 @@
+"""Pauli strings as bit masks, and weighted sums of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Number
+from typing import cast
+
+LETTERS = {(0, 0): "I", (1, 0): "X", (0, 1): "Z", (1, 1): "Y"}
+BITS = {letter: bits for bits, letter in LETTERS.items()}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Pauli:
+    r"""A Hermitian Pauli string $\bigotimes_q P_q$; bit q of (x, z) says which: X=(1,0), Y=(1,1), Z=(0,1).
+
+    Qubit 0 is the least significant bit. The masks are Python integers, so any width works.
+
+    >>> Pauli.from_letters("XZ", (0, 2))
+    Pauli(x=1, z=4)
+    >>> Pauli.from_letters("XZ", (0, 2)).label(3)
+    'ZIX'
+    """
+
+    x: int
+    z: int
+
+    @classmethod
+    def from_letters(cls, letters: str, qubits: Iterable[int]) -> Pauli:
+        """The string with `letters[i]` on the i-th of `qubits`, which are distinct."""
+        x = z = 0
+        for letter, qubit in zip(letters, qubits, strict=True):
+            bit_x, bit_z = BITS[letter]
+            x |= bit_x << qubit
+            z |= bit_z << qubit
+        return cls(x, z)
+
+    @property
+    def support(self) -> tuple[int, ...]:
+        """The qubits on which the string is not the identity, ascending."""
+        mask = self.x | self.z
+        return tuple(q for q in range(mask.bit_length()) if mask >> q & 1)
+
+    def letter(self, qubit: int) -> str:
+        """One of I, X, Y, Z."""
+        return LETTERS[self.x >> qubit & 1, self.z >> qubit & 1]
+
+    def letters(self, qubits: Iterable[int]) -> str:
+        """The letters on `qubits`, in their order."""
+        return "".join(map(self.letter, qubits))
+
+    def label(self, num_qubits: int) -> str:
+        """The Qiskit label of that width: qubit 0 rightmost."""
+        return self.letters(range(num_qubits - 1, -1, -1))
+
+    def __matmul__(self, other: Pauli) -> tuple[complex, Pauli]:
+        """(phase, string) of the product; the phase is a power of i."""
+        product = Pauli(self.x ^ other.x, self.z ^ other.z)
+        # With P = i^{|x&z|} X^x Z^z, moving Z^z of the left past X^x of the right gives (-1)^{|z&x'|}.
+        power = (
+            (self.x & self.z).bit_count()
+            + (other.x & other.z).bit_count()
+            - (product.x & product.z).bit_count()
+            + 2 * (self.z & other.x).bit_count()
+        )
+        return (1, 1j, -1, -1j)[power % 4], product
+
+
+@dataclass(frozen=True, slots=True)
+class PauliSum:
+    """A weighted sum of Pauli strings, with the algebra of operators: `+ - *` by numbers, `@`.
+
+    `terms` maps each string to its coefficient; a product may make it complex for a while, a
+    measured sum must be real.
+
+    >>> (0.5 * Z(0) @ Z(1) - X(2)).terms[Pauli(0, 3)]
+    0.5
+    """
+
+    terms: Mapping[Pauli, complex]
+
+    @property
+    def num_qubits(self) -> int:
+        """The least number of qubits this acts on."""
+        return max((max(p.x, p.z).bit_length() for p in self.terms), default=0)
+
+    def __add__(self, other: PauliSum | complex) -> PauliSum:
+        if isinstance(other, Number):
+            other = PauliSum({Pauli(0, 0): cast(complex, other)})
+        if not isinstance(other, PauliSum):
+            return NotImplemented
+        total = dict(self.terms)
+        for pauli, coefficient in other.terms.items():
+            total[pauli] = total.get(pauli, 0) + coefficient
+        return PauliSum(total)
+
+    def __mul__(self, factor: complex) -> PauliSum:
+        if not isinstance(factor, Number):
+            return NotImplemented
+        return PauliSum({p: factor * c for p, c in self.terms.items()})
+
+    def __matmul__(self, other: PauliSum) -> PauliSum:
+        if not isinstance(other, PauliSum):
+            return NotImplemented
+        total = PauliSum({})
+        for left, a in self.terms.items():
+            for right, b in other.terms.items():
+                phase, pauli = left @ right
+                factor = phase.real if phase.imag == 0 else phase
+                total = total + PauliSum({pauli: a * b * factor})
+        return total
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> PauliSum:
+        return self * -1
+
+    def __sub__(self, other: PauliSum | complex) -> PauliSum:
+        return self + (-other)
+
+    def __rsub__(self, other: complex) -> PauliSum:
+        return -self + other
+
+    def __truediv__(self, divisor: complex) -> PauliSum:
+        return self * (1 / divisor)
+
+    def __repr__(self) -> str:
+        def factor(pauli: Pauli) -> str:
+            return " @ ".join(f"{pauli.letter(q)}({q})" for q in pauli.support) or "I"
+
+        return " + ".join(f"{c} * {factor(p)}" for p, c in self.terms.items()) or "0"
+
+
+def X(qubit: int) -> PauliSum:
+    """The observable X on one qubit."""
+    return PauliSum({Pauli(1 << qubit, 0): 1.0})
+
+
+def Y(qubit: int) -> PauliSum:
+    """The observable Y on one qubit."""
+    return PauliSum({Pauli(1 << qubit, 1 << qubit): 1.0})
+
+
+def Z(qubit: int) -> PauliSum:
+    """The observable Z on one qubit."""
+    return PauliSum({Pauli(0, 1 << qubit): 1.0})

@@ -1,0 +1,334 @@
+"""`@qkernel`: a function that writes a Qiskit circuit becomes a differentiable JAX function."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from functools import WRAPPER_ASSIGNMENTS, lru_cache
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from qml import primitives
+from qml.circuits.binding import slot_angles
+from qml.circuits.program import Program
+from qml.circuits.tracing import Leaf, Trace, trace
+from qml.config import EngineConfig, resolve
+from qml.errors import (
+    ArgumentError,
+    DtypeError,
+    KernelNameError,
+    SeedError,
+    UnknownNameError,
+    nearest,
+)
+
+RESERVED: Final = ("key", "backend", "gradient")
+"""Keywords of every kernel call; a kernel's function cannot use them as argument names."""
+
+Backend = str | Mapping[str, Any] | EngineConfig | None
+
+
+class Kernel:
+    """A registered, immutable function of arrays: expectation values of a circuit.
+
+    Call it like the function, without the circuit. The shapes of the arguments fix the trace, as in
+    `jax.jit`; every JAX transformation applies. One call is one sample: batch with `jax.vmap`.
+    Arguments are arrays or pytrees of arrays; a default that is not overridden is handed to the
+    function as it is, so it may steer Python (a depth, a flag).
+
+    Attributes:
+        name: under which `qml.kernels` lists it.
+        num_qubits: width of the circuit.
+        function: the undecorated function.
+    """
+
+    name: str
+    num_qubits: int
+    function: Callable[..., Any]
+
+    def __init__(self, function: Callable[..., Any], num_qubits: int, name: str) -> None:
+        copied = {key: getattr(function, key) for key in WRAPPER_ASSIGNMENTS if hasattr(function, key)}
+        self.__dict__.update(copied, __wrapped__=function)
+        self.__dict__.update(name=name, num_qubits=num_qubits, function=function)
+        self.__dict__["_signature"] = _signature(function)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"kernels are immutable; define another one instead of setting {name!r}")
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}{self._signature} on {self.num_qubits} qubit(s)>"
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The arguments of a call, without the circuit."""
+        found: inspect.Signature = self.__dict__["_signature"]
+        return found
+
+    def __call__(
+        self,
+        *args: Any,
+        key: Any = None,
+        backend: Backend = None,
+        gradient: str | None = None,
+        **kwargs: Any,
+    ) -> jax.Array:
+        """Expectation values: a scalar for one observable, else a vector (M,).
+
+        Args:
+            *args, **kwargs: the function's arguments; the result has their promoted floating
+                dtype, at least float32.
+            key: a JAX random key or an integer; what a backend with shots draws from. Required
+                under `jit`; outside, each call draws anew from the backend's seed.
+            backend: name, table or configuration, instead of the ambient backend. It is resolved
+                now, at trace time under `jit`.
+            gradient: the rule for derivatives, instead of the backend's.
+
+        Raises:
+            ArgumentError: missing, surplus or misspelt arguments.
+            DtypeError: an argument that is no array of real numbers.
+            TracingError, ObservableError, UnsupportedCircuitError: see `trace`.
+            SeedError: a backend with shots under `jit` without `key`.
+            ConfigError, UnknownNameError: the backend cannot be resolved.
+        """
+        config = resolve(backend)
+        if gradient is not None:
+            config = config.model_copy(update={"gradient": gradient})
+        leaves, traced = self._traced(args, kwargs)
+        dtype = _dtype(leaves)
+        flat = [jnp.asarray(leaf, dtype).reshape(-1) for _, leaf in leaves]
+        arguments = jnp.concatenate(flat) if flat else jnp.zeros((0,), dtype)
+        angles = slot_angles(traced.program.angles, arguments)
+        values = primitives.expval(_seed(config, key), angles[None], traced.program, config)
+        return values.reshape(traced.shape)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Trace:
+        """The circuit, the Program and the result's shape for arguments of these shapes.
+
+        The arguments may be arrays or `jax.ShapeDtypeStruct`.
+
+        Raises:
+            TracingError: the function fails on symbols of these shapes.
+            ObservableError: it returns what cannot be measured.
+            UnsupportedCircuitError: it writes what cannot be differentiated.
+        """
+        return self._traced(args, kwargs)[1]
+
+    def program(self, *args: Any, **kwargs: Any) -> Program:
+        """The lowered circuit for arguments of these shapes."""
+        return self.trace(*args, **kwargs).program
+
+    def draw(self, *args: Any, **kwargs: Any) -> str:
+        """The circuit as text, for arguments of these shapes."""
+        return str(self.trace(*args, **kwargs).circuit.draw("text"))
+
+    def _traced(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[tuple[str, Any]], Trace]:
+        """The named array arguments, and the trace that their shapes select."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            unknown = [name for name in kwargs if name not in self.signature.parameters]
+            hint = f" {nearest(unknown[0], [*self.signature.parameters, *RESERVED])}" if unknown else ""
+            raise ArgumentError(f"{self.name}{self.signature}: {error}.{hint}") from None
+        paths, structure = jax.tree_util.tree_flatten_with_path(dict(bound.arguments))
+        leaves = [(_leaf_name(path), leaf) for path, leaf in paths]
+        for name, leaf in leaves:
+            _check_real(self.name, name, leaf)
+        shapes = tuple((name, tuple(np.shape(leaf))) for name, leaf in leaves)
+        return leaves, _trace(self, structure, shapes)
+
+
+# Bounded, so that programs which make kernels in a loop do not grow.
+@lru_cache(maxsize=256)
+def _trace(kernel: Kernel, structure: Any, leaves: tuple[Leaf, ...]) -> Trace:
+    def write(circuit: Any, symbols: Any) -> object:
+        arguments = jax.tree_util.tree_unflatten(structure, symbols)
+        bound = inspect.BoundArguments(kernel.signature, arguments)
+        return kernel.function(circuit, *bound.args, **bound.kwargs)
+
+    return trace(write, kernel.name, kernel.num_qubits, leaves)
+
+
+class Kernels(Mapping[str, Kernel]):
+    """All kernels of this process by name."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[str, Kernel] = {}
+
+    def __getitem__(self, name: str) -> Kernel:
+        if name not in self._kernels:
+            raise UnknownNameError(
+                f"no kernel is registered as {name!r}; {nearest(name, self._kernels)} "
+                "Import the module that defines it first."
+            )
+        return self._kernels[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kernels
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} kernel(s): {', '.join(sorted(self))}>"
+
+    def _register(self, kernel: Kernel, explicit: bool) -> None:
+        other = self._kernels.get(kernel.name)
+        if explicit and other is not None and not _same(other, kernel):
+            raise KernelNameError(
+                f"the name {kernel.name!r} belongs to another kernel, defined in "
+                f"{other.function.__module__}, with other code, constants or closure. Choose another "
+                "name, or leave name= out: automatic names are replaced on redefinition."
+            )
+        self._kernels[kernel.name] = kernel
+
+
+kernels: Final = Kernels()
+"""The registry: name -> Kernel."""
+
+
+def qkernel(*, qubits: int, name: str | None = None) -> Callable[[Callable[..., Any]], Kernel]:
+    """Makes a kernel of a function `f(qc, ...)` that writes a Qiskit circuit and returns observables.
+
+    The first argument is an empty QuantumCircuit; the others are arrays of Qiskit parameters, 0-d
+    ones single parameters, and any gate of Qiskit may use any expression of them as an angle. By
+    convention the first is the data, the others are weights.
+
+    Args:
+        qubits: width of the circuit, at least 1. Qubit 0 is the least significant bit.
+        name: under which it is registered; by default `module.qualname`, replaced on redefinition.
+
+    Raises:
+        ArgumentError: `qubits` is no positive integer, or the function has no argument for the
+            circuit, or uses one of the names key, backend, gradient.
+        KernelNameError: an explicit name belongs to another kernel.
+
+    >>> import jax, qml
+    >>> @qkernel(qubits=1)
+    ... def cosine(qc, x):
+    ...     qc.rx(x, 0)
+    ...     return qml.Z(0)
+    >>> print(f"{cosine(0.5):.6f} {jax.grad(cosine)(0.5):.6f}")
+    0.877583 -0.479426
+    """
+    if callable(qubits):
+        raise ArgumentError("qkernel needs the number of qubits: write @qkernel(qubits=4).")
+    if isinstance(qubits, bool) or not isinstance(qubits, int | np.integer) or qubits < 1:
+        raise ArgumentError(f"qubits must be an integer of at least 1, got {qubits!r}.")
+
+    def decorate(function: Callable[..., Any]) -> Kernel:
+        automatic = f"{function.__module__}.{function.__qualname__}"
+        kernel = Kernel(function, int(qubits), automatic if name is None else name)
+        kernels._register(kernel, explicit=name is not None)
+        return kernel
+
+    return decorate
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    signature = inspect.signature(function)
+    first, *others = signature.parameters.values() or [None]
+    if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
+        raise ArgumentError(
+            f"{function.__qualname__}{signature} must take the circuit as its first argument: "
+            "def kernel(qc, x, ...)."
+        )
+    taken = [p.name for p in others if p.name in RESERVED]
+    if taken:
+        raise ArgumentError(
+            f"{function.__qualname__}{signature}: the name(s) {taken} are keywords of every kernel "
+            "call. Rename the argument(s)."
+        )
+    return signature.replace(parameters=others, return_annotation=signature.empty)
+
+
+def _leaf_name(path: Any) -> str:
+    """theta, params['w'][0]: the argument, then the way into its pytree."""
+    return f"{path[0].key}{jax.tree_util.keystr(path[1:])}"
+
+
+def _check_real(kernel: str, name: str, leaf: Any) -> None:
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None:
+        dtype = np.asarray(leaf).dtype
+    real = jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer)
+    if not real:
+        raise DtypeError(
+            f"{kernel}: the argument {name} must hold real numbers, got {leaf!r} of type {dtype}. "
+            "What steers the Python code of a kernel is given by a default or a closure."
+        )
+
+
+def _dtype(leaves: list[tuple[str, Any]]) -> Any:
+    """The promoted floating dtype of the arguments, at least float32."""
+    promoted = jnp.result_type(*(leaf for _, leaf in leaves)) if leaves else jnp.result_type(float)
+    if not jnp.issubdtype(promoted, jnp.floating):
+        return jnp.result_type(float)
+    return jnp.promote_types(promoted, jnp.float32)
+
+
+_calls: dict[EngineConfig, Iterator[int]] = {}
+_calls_lock = threading.Lock()
+
+
+def _seed(config: EngineConfig, key: Any) -> Any:
+    """A uint32 scalar: from the key, or from the backend's seed and a counter of calls."""
+    if getattr(config, "shots", None) is None:
+        return np.uint32(0)
+    if key is None:
+        if isinstance(jnp.zeros(()) + 0, jax.core.Tracer):
+            raise SeedError(
+                f"the {config.kind!r} backend draws {config.shots} shots, and under jit a kernel needs "  # type: ignore[attr-defined]
+                "key=: without it every call of the compiled function would repeat the same noise. "
+                "Pass a fresh jax.random key as an argument of the jitted function."
+            )
+        with _calls_lock:
+            count = next(_calls.setdefault(config, itertools.count()))
+        return np.uint32(np.random.SeedSequence([config.seed, count]).generate_state(1)[0])
+    if isinstance(key, int | np.integer):
+        return np.uint32(np.random.SeedSequence(int(key) % 2**64).generate_state(1)[0])
+    return jax.random.bits(key, (), jnp.uint32)
+
+
+def _same(one: Kernel, other: Kernel) -> bool:
+    """Whether two functions have the same code, constants, defaults and closure."""
+    f, g = one.function, other.function
+    if not isinstance(f, FunctionType) or not isinstance(g, FunctionType):
+        return f is g
+    return (
+        one.num_qubits == other.num_qubits
+        and _code(f.__code__) == _code(g.__code__)
+        and _equal(f.__defaults__, g.__defaults__)
+        and _equal(f.__kwdefaults__, g.__kwdefaults__)
+        and _equal(_cells(f), _cells(g))
+    )
+
+
+def _code(code: CodeType) -> tuple[Any, ...]:
+    constants = tuple(_code(c) if isinstance(c, CodeType) else (type(c), c) for c in code.co_consts)
+    return code.co_code, constants, code.co_names, code.co_varnames
+
+
+def _cells(function: FunctionType) -> list[Any]:
+    return [cell.cell_contents for cell in function.__closure__ or ()]
+
+
+def _equal(one: object, other: object) -> bool:
+    """Equality of values that may be or hold arrays."""
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    if isinstance(one, np.ndarray | jax.Array) and isinstance(other, np.ndarray | jax.Array):
+        return np.array_equal(one, other)
+    return one is other or bool(type(one) is type(other) and one == other)

@@ -1,0 +1,56 @@
+"""What an engine is: expectation values of a Program at many rows of slot angles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qml.circuits.program import Program
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The answer to one request.
+
+    Attributes:
+        values: (R, M) float64; columns of outputs not asked for are zero.
+        shots: shots really used, over all rows; 0 means exact.
+        jobs: how many jobs the engine submitted for it.
+        device: where it ran, as in "CPU".
+    """
+
+    values: NDArray[np.float64]
+    shots: int = 0
+    jobs: int = 1
+    device: str = "CPU"
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """A simulator or a machine, made from its frozen configuration; NumPy in, NumPy out.
+
+    Engines hold caches (compiled circuits), never state that changes a value: the seed comes in
+    the call. They are called from several threads.
+    """
+
+    def expval(
+        self,
+        program: Program,
+        angles: NDArray[np.float64],
+        *,
+        outputs: NDArray[np.bool_],
+        seed: int,
+    ) -> Evaluation:
+        """Expectation values at every row of slot angles, as one request.
+
+        Args:
+            program: the circuit and its M outputs.
+            angles: (R, K) in radians, finite, R >= 1; K may be 0.
+            outputs: (M,) which outputs are needed.
+            seed: uint32; different rows of one call draw independently, two calls with the same
+                seed and rows draw the same. Without shots it is ignored.
+        """
+        ...

@@ -1,0 +1,33 @@
+"""Kinds of engines by name; the class is imported when a backend of its kind is first used."""
+
+from __future__ import annotations
+
+import importlib
+from functools import lru_cache
+from typing import Final
+
+from qml.config import EngineConfig
+from qml.errors import UnknownNameError, nearest
+from qml.simulators.base import Engine
+
+ENGINES: Final[dict[str, str]] = {
+    "reference": "qml.simulators.reference:ReferenceEngine",
+    "aer": "qml.simulators.aer.engine:AerEngine",
+}
+"""kind -> "module:Class". A new engine is one file and one line here."""
+
+
+@lru_cache(maxsize=32)
+def engine(config: EngineConfig) -> Engine:
+    """The engine of a configuration; one object per distinct configuration.
+
+    Raises:
+        UnknownNameError: no engine is registered for `config.kind`.
+        DeviceError: the device asked for is not there.
+        MissingDependencyError: the package behind the engine is not installed.
+    """
+    if config.kind not in ENGINES:
+        raise UnknownNameError(f"no engine of kind {config.kind!r}; {nearest(config.kind, ENGINES)}")
+    module, name = ENGINES[config.kind].split(":")
+    made: Engine = getattr(importlib.import_module(module), name)(config)
+    return made

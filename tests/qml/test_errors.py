@@ -1,0 +1,52 @@
+"""The error tree: one root, each error also a builtin; names are suggested by likeness."""
+
+import builtins
+import re
+
+import pytest
+
+import qml.errors
+from qml.errors import QMLError, nearest
+
+DRAWN = dict(re.findall(r"── (\w+) \((\w+)\)", qml.errors.__doc__ or ""))
+DEFINED = {
+    name: value
+    for name, value in vars(qml.errors).items()
+    if isinstance(value, type) and issubclass(value, BaseException) and value is not QMLError
+}
+
+
+def test_the_tree_drawn_in_the_docstring_is_the_tree_there_is():
+    assert list(DRAWN) == list(DEFINED)
+    assert "ConfigError" in DRAWN and "EngineError" in DRAWN
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_every_error_is_ours_and_the_builtin_drawn_beside_it_and_is_caught_as_either(name):
+    error, builtin = DEFINED[name], getattr(builtins, DRAWN[name])
+    assert error.__bases__ == (QMLError, builtin)
+    assert error.__doc__
+    for caught in (QMLError, builtin):
+        with pytest.raises(caught, match=r"^what to do$"):
+            raise error("what to do")
+
+
+def test_no_error_shadows_a_builtin():
+    assert not set(DEFINED) & set(vars(builtins))
+
+
+@pytest.mark.parametrize(
+    ("name", "valid", "clause"),
+    [
+        ("shot", ["shots", "seed"], "did you mean 'shots'? Valid: 'seed', 'shots'."),
+        ("SHOTS", ["shots", "seed"], "did you mean 'shots'? Valid: 'seed', 'shots'."),
+        ("gpu", ["GPU", "CPU"], "did you mean 'GPU'? Valid: 'CPU', 'GPU'."),
+        ("fakemanilav2", ["FakeManilaV2"], "did you mean 'FakeManilaV2'? Valid: 'FakeManilaV2'."),
+        ("zzz", ["shots", "seed"], "Valid: 'seed', 'shots'."),
+        ("", ["shots"], "Valid: 'shots'."),
+        ("shots", [], "Valid: none."),
+        ("shot", iter(["shots"]), "did you mean 'shots'? Valid: 'shots'."),
+    ],
+)
+def test_nearest_names_the_most_alike_first_and_then_all_in_order(name, valid, clause):
+    assert nearest(name, valid) == clause
