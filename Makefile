@@ -6,6 +6,7 @@ DEMO := examples/md_lih_forces.py
 ARGS :=
 
 .PHONY: demo test full lint clean
+.DELETE_ON_ERROR:
 
 demo: .venv/.examples
 	$(BIN)/python $(DEMO) $(ARGS)
@@ -24,10 +25,14 @@ lint: .venv/.dev
 	$(BIN)/mypy
 
 # One stamp per extra: the install is repeated only when a requirement or a pin has changed.
-.venv/.%: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+.venv/.%: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[$*]" --constraint constraints.txt
 	touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 14) or sys.exit( \
+	  f"{sys.executable} is {sys.version.split()[0]}; choose 3.11 to 3.13 by PYTHON=python3.x")'
+	$(PYTHON) -m venv .venv
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

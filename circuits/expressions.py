@@ -77,7 +77,7 @@ def _form(text: str, count: int) -> tuple[tuple[float, ...], float] | str:
     terms = sympy.expand(expression).as_coefficients_dict()
     constant = terms.pop(sympy.S.One, 0)
     if not set(terms) <= set(symbols.values()):
-        return sympy.srepr(expression)
+        return str(sympy.srepr(expression))
     return tuple(_real(terms.get(s, 0)) for s in symbols.values()), _real(constant)
 
 

@@ -103,12 +103,11 @@ class _Slots:
         return Rotation(pauli, slot)
 
     def angle_map(self) -> AngleMap:
-        slots, arguments, coefficients = zip(*self.affine, strict=True) if self.affine else ((),) * 3
         return AngleMap(
             self.num_arguments,
-            np.array(slots, np.int32),
-            np.array(arguments, np.int32),
-            np.array(coefficients, np.float64),
+            np.array([slot for slot, _, _ in self.affine], np.int32),
+            np.array([argument for _, argument, _ in self.affine], np.int32),
+            np.array([coefficient for _, _, coefficient in self.affine], np.float64),
             np.array(self.offset, np.float64),
             tuple(
                 Formula(

@@ -39,7 +39,7 @@ def probs(*qubits: int | Sequence[int]) -> Probabilities:
         ObservableError: a qubit is named twice or is no integer.
     """
     flat = qubits[0] if len(qubits) == 1 and not isinstance(qubits[0], int | np.integer) else qubits
-    named = tuple(_index(q) for q in flat)  # type: ignore[union-attr]
+    named = tuple(_index(q) for q in flat)
     if len(set(named)) != len(named):
         raise ObservableError(f"probs takes each qubit once, found {named}.")
     return Probabilities(named)
@@ -54,7 +54,8 @@ def measurement(returned: object, num_qubits: int) -> Measurement:
     """
     if isinstance(returned, list | tuple):
         if not returned:
-            raise ObservableError(f"the kernel returned an empty {type(returned).__name__}. {_EXPECTED}")
+            kind = type(returned).__name__
+            raise ObservableError(f"the kernel returned an empty {kind}. {_EXPECTED}")
         outputs = tuple(_output(item, num_qubits) for item in returned)
         return Measurement(outputs, (sum(output.size for output in outputs),))
     output = _output(returned, num_qubits)
@@ -94,8 +95,8 @@ def _from_label(label: str, num_qubits: int) -> Pauli:
     if wrong or len(label) != num_qubits:
         problem = f"holds {wrong}" if wrong else f"has {len(label)} letters"
         raise ObservableError(
-            f"the Pauli label {label!r} {problem}; the kernel has {num_qubits} qubit(s), so a label "
-            f"has {num_qubits} letters of I, X, Y, Z, qubit 0 rightmost."
+            f"the Pauli label {label!r} {problem}; the kernel has {num_qubits} qubit(s), so a "
+            f"label has {num_qubits} letters of I, X, Y, Z, qubit 0 rightmost."
         )
     return Pauli.from_letters(label[::-1], range(num_qubits))
 

@@ -13,7 +13,7 @@ BITS = {letter: bits for bits, letter in LETTERS.items()}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Pauli:
-    r"""A Hermitian Pauli string $\bigotimes_q P_q$; bit q of (x, z) says which: X=(1,0), Y=(1,1), Z=(0,1).
+    """A Hermitian Pauli string; bit q of (x, z) says which: X = (1, 0), Y = (1, 1), Z = (0, 1).
 
     Qubit 0 is the least significant bit. The masks are Python integers, so any width works.
 
@@ -57,7 +57,7 @@ class Pauli:
     def __matmul__(self, other: Pauli) -> tuple[complex, Pauli]:
         """(phase, string) of the product; the phase is a power of i."""
         product = Pauli(self.x ^ other.x, self.z ^ other.z)
-        # With P = i^{|x&z|} X^x Z^z, moving Z^z of the left past X^x of the right gives (-1)^{|z&x'|}.
+        # P = i^|x&z| X^x Z^z, and moving Z^z past the other's X^x' gives (-1)^|z&x'|.
         power = (
             (self.x & self.z).bit_count()
             + (other.x & other.z).bit_count()

@@ -51,7 +51,7 @@ def trace(
         leaves: name and shape of each array; a 0-d array arrives as one Parameter.
 
     Raises:
-        TracingError: the function failed on symbols of these shapes, or changed the circuit's width.
+        TracingError: the function failed on symbols of these shapes, or changed the width.
         ObservableError: it returned what cannot be measured.
         UnsupportedCircuitError: it wrote what cannot be differentiated.
     """

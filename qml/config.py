@@ -217,6 +217,8 @@ def discover(start: str | os.PathLike[str] | None = None) -> Path | None:
 def load(path: str | os.PathLike[str]) -> ConfigFile:
     """The contents of the `qml.toml` at `path`, read again only when the file has changed.
 
+    A change is another time of modification, size or inode.
+
     Raises:
         ConfigError: it cannot be read, is not TOML, or holds a table, key or value that is wrong.
         UnknownNameError: it names a kind or a backend that does not exist.

@@ -13,20 +13,20 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from qml import gradients
 from qml.circuits.program import Program
 from qml.config import EngineConfig
 from qml.errors import EngineError
+from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
 from qml.simulators.base import Engine
 from qml.simulators.registry import engine
 
 Array = NDArray[np.float64]
 
 SHIFT_RULES: Final[dict[str, Callable[..., Array]]] = {
-    "expval_jvp": gradients.expval_jvp,
-    "expval_vjp": gradients.expval_vjp,
-    "expval_hvp": gradients.expval_hvp,
-    "expval_curvature": gradients.expval_curvature,
+    "expval_jvp": expval_jvp,
+    "expval_vjp": expval_vjp,
+    "expval_hvp": expval_hvp,
+    "expval_curvature": expval_curvature,
 }
 """The derivatives of E by gradient = "parameter_shift"."""
 
@@ -131,7 +131,7 @@ def _request(
     global _last
     if not len(rows):
         return np.zeros((0, program.num_outputs))
-    finite = np.isfinite(rows).all(axis=1)
+    finite = np.asarray(np.isfinite(rows).all(axis=1))
     if not finite.all() and getattr(config, "shots", None) is not None:
         raise EngineError(
             f"{(~finite).sum()} of {len(rows)} rows of angles hold NaN or infinity; nothing was "

@@ -7,9 +7,9 @@ in each of them, and with e_k a unit vector
     d2E/da_k da_l = [E(++) - E(+-) - E(-+) + E(--)] / 4      shifts of pi/2 in k and l
     d2E/da_k^2    = [E(a + pi e_k) - E(a)] / 2
 
-(Schuld et al., PRA 99, 032331 (2019); Mari et al., PRA 103, 012405 (2021)). Every function here asks
-its evaluator once, with all rows that its result depends on: slots whose tangent is zero in the
-whole batch, and outputs whose cotangent is, are left out, which is exact by linearity.
+(Schuld et al., PRA 99, 032331 (2019); Mari et al., PRA 103, 012405 (2021)). Every function here
+asks its evaluator once, with all rows that its result depends on: slots whose tangent is zero in
+the whole batch, and outputs whose cotangent is, are left out, which is exact by linearity.
 
 Shapes: a (B, K), E (B, M). Tangents and cotangents carry further axes, so that several directions
 share the rows of one `a`: T, U and C belong to one operand, S to both operands of a second order.
@@ -38,7 +38,7 @@ def expval_jvp(evaluate: Evaluator, num_outputs: int, a: Array, t: Array) -> Arr
     if not slots.size:
         return np.zeros((*t.shape[:2], num_outputs))
     jacobian = _jacobian(evaluate, np.ones(num_outputs, np.bool_), a, slots)
-    return np.einsum("bkm,btk->btm", jacobian, t[..., slots])
+    return _contract("bkm,btk->btm", jacobian, t[..., slots])
 
 
 def expval_vjp(evaluate: Evaluator, num_outputs: int, a: Array, c: Array) -> Array:
@@ -48,7 +48,7 @@ def expval_vjp(evaluate: Evaluator, num_outputs: int, a: Array, c: Array) -> Arr
     if not wanted.size or not slots.size:
         return np.zeros((*c.shape[:2], len(slots)))
     jacobian = _jacobian(evaluate, _mask(wanted, num_outputs), a, slots)
-    return np.einsum("bkm,bcm->bck", jacobian, c)
+    return _contract("bkm,bcm->bck", jacobian, c)
 
 
 def expval_hvp(evaluate: Evaluator, num_outputs: int, a: Array, t: Array, c: Array) -> Array:
@@ -59,7 +59,7 @@ def expval_hvp(evaluate: Evaluator, num_outputs: int, a: Array, t: Array, c: Arr
         return np.zeros((*t.shape[:3], c.shape[2], len(everything)))
     mask = _mask(wanted, num_outputs)
     hessian = _hessian(evaluate, mask, a, everything, slots)
-    return np.einsum("bklm,bstl,bscm->bstck", hessian, t[..., slots], c, optimize=True)
+    return _contract("bklm,bstl,bscm->bstck", hessian, t[..., slots], c)
 
 
 def expval_curvature(evaluate: Evaluator, num_outputs: int, a: Array, t: Array, u: Array) -> Array:
@@ -68,14 +68,10 @@ def expval_curvature(evaluate: Evaluator, num_outputs: int, a: Array, t: Array, 
     if not left.size or not right.size:
         return np.zeros((*t.shape[:3], u.shape[2], num_outputs))
     hessian = _hessian(evaluate, np.ones(num_outputs, np.bool_), a, left, right)
-    return np.einsum(
-        "bklm,bstk,bsul->bstum", hessian, t[..., left], u[..., right], optimize=True
-    )
+    return _contract("bklm,bstk,bsul->bstum", hessian, t[..., left], u[..., right])
 
 
-def _jacobian(
-    evaluate: Evaluator, wanted: NDArray[np.bool_], a: Array, slots: Indices
-) -> Array:
+def _jacobian(evaluate: Evaluator, wanted: NDArray[np.bool_], a: Array, slots: Indices) -> Array:
     """dE/da_k for k in slots: (B, k, M), from 2 rows per sample and slot."""
     shift = np.zeros((len(slots), a.shape[1]))
     shift[np.arange(len(slots)), slots] = SHIFT
@@ -93,10 +89,8 @@ def _hessian(
     Per sample, 4 rows for each unordered pair of different slots, 1 for each equal pair and 1 for
     the unshifted angles if there is an equal pair.
     """
-    k, l = (grid.ravel() for grid in np.meshgrid(left, right, indexing="ij"))
-    pairs, where = np.unique(
-        np.stack([np.minimum(k, l), np.maximum(k, l)], axis=1), axis=0, return_inverse=True
-    )
+    grid = np.stack(np.meshgrid(left, right, indexing="ij"), axis=-1).reshape(-1, 2)
+    pairs, where = np.unique(np.sort(grid, axis=1), axis=0, return_inverse=True)
     equal = pairs[:, 0] == pairs[:, 1]
     shifts = [np.zeros((int(equal.any()), a.shape[1]))]
     shifts.append(_unit(pairs[equal, 0], a.shape[1]) * 2 * SHIFT)
@@ -112,6 +106,10 @@ def _hessian(
         second[:, equal] = 0.5 * (diagonal - centre)
     second[:, ~equal] = 0.25 * (corners[0] - corners[1] - corners[2] + corners[3])
     return second[:, where.ravel()].reshape(len(a), len(left), len(right), -1)
+
+
+def _contract(subscripts: str, *operands: Array) -> Array:
+    return np.asarray(np.einsum(subscripts, *operands, optimize=True))
 
 
 def _unit(slots: Indices, num_slots: int) -> Array:

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import inspect
-import itertools
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import WRAPPER_ASSIGNMENTS, lru_cache
-from types import CodeType, FunctionType
 from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from qml import primitives
 from qml.circuits.binding import slot_angles
 from qml.circuits.program import Program
 from qml.circuits.tracing import Leaf, Trace, trace
 from qml.config import EngineConfig, resolve
-from qml.errors import (
-    ArgumentError,
-    DtypeError,
-    KernelNameError,
-    SeedError,
-    UnknownNameError,
-    nearest,
-)
+from qml.errors import ArgumentError, DtypeError, nearest
+from qml.primitives import expval
+from qml.registry import Registry
+from qml.seeds import request_seed
 
 RESERVED: Final = ("key", "backend", "gradient")
 """Keywords of every kernel call; a kernel's function cannot use them as argument names."""
@@ -46,29 +38,32 @@ class Kernel:
         name: under which `qml.kernels` lists it.
         num_qubits: width of the circuit.
         function: the undecorated function.
+        signature: the arguments of a call: those of the function, without the circuit.
     """
 
     name: str
     num_qubits: int
     function: Callable[..., Any]
+    signature: inspect.Signature
 
     def __init__(self, function: Callable[..., Any], num_qubits: int, name: str) -> None:
-        copied = {key: getattr(function, key) for key in WRAPPER_ASSIGNMENTS if hasattr(function, key)}
-        self.__dict__.update(copied, __wrapped__=function)
-        self.__dict__.update(name=name, num_qubits=num_qubits, function=function)
-        self.__dict__["_signature"] = _signature(function)
+        copied: dict[str, Any] = {
+            k: getattr(function, k) for k in WRAPPER_ASSIGNMENTS if hasattr(function, k)
+        }
+        self.__dict__.update(
+            copied,
+            __wrapped__=function,
+            name=name,
+            num_qubits=num_qubits,
+            function=function,
+            signature=_signature(function),
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"kernels are immutable; define another one instead of setting {name!r}")
+        raise AttributeError(f"a kernel is immutable: define another instead of setting {name!r}.")
 
     def __repr__(self) -> str:
-        return f"<kernel {self.name}{self._signature} on {self.num_qubits} qubit(s)>"
-
-    @property
-    def signature(self) -> inspect.Signature:
-        """The arguments of a call, without the circuit."""
-        found: inspect.Signature = self.__dict__["_signature"]
-        return found
+        return f"<kernel {self.name}{self.signature} on {self.num_qubits} qubit(s)>"
 
     def __call__(
         self,
@@ -104,8 +99,9 @@ class Kernel:
         flat = [jnp.asarray(leaf, dtype).reshape(-1) for _, leaf in leaves]
         arguments = jnp.concatenate(flat) if flat else jnp.zeros((0,), dtype)
         angles = slot_angles(traced.program.angles, arguments)
-        values = primitives.expval(_seed(config, key), angles[None], traced.program, config)
-        return values.reshape(traced.shape)
+        values = expval(request_seed(config, key), angles[None], traced.program, config)
+        result: jax.Array = values.reshape(traced.shape)
+        return result
 
     def trace(self, *args: Any, **kwargs: Any) -> Trace:
         """The circuit, the Program and the result's shape for arguments of these shapes.
@@ -134,8 +130,9 @@ class Kernel:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            unknown = [name for name in kwargs if name not in self.signature.parameters]
-            hint = f" {nearest(unknown[0], [*self.signature.parameters, *RESERVED])}" if unknown else ""
+            valid = [*self.signature.parameters, *RESERVED]
+            unknown = [name for name in kwargs if name not in valid]
+            hint = f" {nearest(unknown[0], valid)}" if unknown else ""
             raise ArgumentError(f"{self.name}{self.signature}: {error}.{hint}") from None
         paths, structure = jax.tree_util.tree_flatten_with_path(dict(bound.arguments))
         leaves = [(_leaf_name(path), leaf) for path, leaf in paths]
@@ -156,49 +153,12 @@ def _trace(kernel: Kernel, structure: Any, leaves: tuple[Leaf, ...]) -> Trace:
     return trace(write, kernel.name, kernel.num_qubits, leaves)
 
 
-class Kernels(Mapping[str, Kernel]):
-    """All kernels of this process by name."""
-
-    def __init__(self) -> None:
-        self._kernels: dict[str, Kernel] = {}
-
-    def __getitem__(self, name: str) -> Kernel:
-        if name not in self._kernels:
-            raise UnknownNameError(
-                f"no kernel is registered as {name!r}; {nearest(name, self._kernels)} "
-                "Import the module that defines it first."
-            )
-        return self._kernels[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._kernels
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kernels)
-
-    def __len__(self) -> int:
-        return len(self._kernels)
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} kernel(s): {', '.join(sorted(self))}>"
-
-    def _register(self, kernel: Kernel, explicit: bool) -> None:
-        other = self._kernels.get(kernel.name)
-        if explicit and other is not None and not _same(other, kernel):
-            raise KernelNameError(
-                f"the name {kernel.name!r} belongs to another kernel, defined in "
-                f"{other.function.__module__}, with other code, constants or closure. Choose another "
-                "name, or leave name= out: automatic names are replaced on redefinition."
-            )
-        self._kernels[kernel.name] = kernel
-
-
-kernels: Final = Kernels()
+kernels: Final[Registry[Kernel]] = Registry()
 """The registry: name -> Kernel."""
 
 
 def qkernel(*, qubits: int, name: str | None = None) -> Callable[[Callable[..., Any]], Kernel]:
-    """Makes a kernel of a function `f(qc, ...)` that writes a Qiskit circuit and returns observables.
+    """A kernel from a function `f(qc, ...)` that writes a Qiskit circuit and returns observables.
 
     The first argument is an empty QuantumCircuit; the others are arrays of Qiskit parameters, 0-d
     ones single parameters, and any gate of Qiskit may use any expression of them as an angle. By
@@ -229,7 +189,7 @@ def qkernel(*, qubits: int, name: str | None = None) -> Callable[[Callable[..., 
     def decorate(function: Callable[..., Any]) -> Kernel:
         automatic = f"{function.__module__}.{function.__qualname__}"
         kernel = Kernel(function, int(qubits), automatic if name is None else name)
-        kernels._register(kernel, explicit=name is not None)
+        kernels.register(kernel, explicit=name is not None)
         return kernel
 
     return decorate
@@ -237,12 +197,14 @@ def qkernel(*, qubits: int, name: str | None = None) -> Callable[[Callable[..., 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     signature = inspect.signature(function)
-    first, *others = signature.parameters.values() or [None]
-    if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
+    arguments = list(signature.parameters.values())
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    if not arguments or arguments[0].kind not in positional:
         raise ArgumentError(
             f"{function.__qualname__}{signature} must take the circuit as its first argument: "
             "def kernel(qc, x, ...)."
         )
+    others = arguments[1:]
     taken = [p.name for p in others if p.name in RESERVED]
     if taken:
         raise ArgumentError(
@@ -277,58 +239,3 @@ def _dtype(leaves: list[tuple[str, Any]]) -> Any:
     if not jnp.issubdtype(promoted, jnp.floating):
         return jnp.result_type(float)
     return jnp.promote_types(promoted, jnp.float32)
-
-
-_calls: dict[EngineConfig, Iterator[int]] = {}
-_calls_lock = threading.Lock()
-
-
-def _seed(config: EngineConfig, key: Any) -> Any:
-    """A uint32 scalar: from the key, or from the backend's seed and a counter of calls."""
-    if getattr(config, "shots", None) is None:
-        return np.uint32(0)
-    if key is None:
-        if isinstance(jnp.zeros(()) + 0, jax.core.Tracer):
-            raise SeedError(
-                f"the {config.kind!r} backend draws {config.shots} shots, and under jit a kernel needs "  # type: ignore[attr-defined]
-                "key=: without it every call of the compiled function would repeat the same noise. "
-                "Pass a fresh jax.random key as an argument of the jitted function."
-            )
-        with _calls_lock:
-            count = next(_calls.setdefault(config, itertools.count()))
-        return np.uint32(np.random.SeedSequence([config.seed, count]).generate_state(1)[0])
-    if isinstance(key, int | np.integer):
-        return np.uint32(np.random.SeedSequence(int(key) % 2**64).generate_state(1)[0])
-    return jax.random.bits(key, (), jnp.uint32)
-
-
-def _same(one: Kernel, other: Kernel) -> bool:
-    """Whether two functions have the same code, constants, defaults and closure."""
-    f, g = one.function, other.function
-    if not isinstance(f, FunctionType) or not isinstance(g, FunctionType):
-        return f is g
-    return (
-        one.num_qubits == other.num_qubits
-        and _code(f.__code__) == _code(g.__code__)
-        and _equal(f.__defaults__, g.__defaults__)
-        and _equal(f.__kwdefaults__, g.__kwdefaults__)
-        and _equal(_cells(f), _cells(g))
-    )
-
-
-def _code(code: CodeType) -> tuple[Any, ...]:
-    constants = tuple(_code(c) if isinstance(c, CodeType) else (type(c), c) for c in code.co_consts)
-    return code.co_code, constants, code.co_names, code.co_varnames
-
-
-def _cells(function: FunctionType) -> list[Any]:
-    return [cell.cell_contents for cell in function.__closure__ or ()]
-
-
-def _equal(one: object, other: object) -> bool:
-    """Equality of values that may be or hold arrays."""
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_equal, one, other))
-    if isinstance(one, np.ndarray | jax.Array) and isinstance(other, np.ndarray | jax.Array):
-        return np.array_equal(one, other)
-    return one is other or bool(type(one) is type(other) and one == other)

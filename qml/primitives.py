@@ -2,16 +2,16 @@ r"""Expectation values and their derivatives as JAX primitives, closed under eve
 
 With slot angles a (B, K) and outputs E (B, M), J the Jacobian and H_m the Hessian of output m:
 
-    expval(a)                   E                 (B, M)
-    expval_jvp(a, t)            J t               t (B, T, K)                  -> (B, T, M)
-    expval_vjp(a, c)            J^T c             c (B, C, M)                  -> (B, C, K)
-    expval_hvp(a, t, c)         sum_m c_m H_m t   t (B, S, T, K), c (B, S, C, M) -> (B, S, T, C, K)
-    expval_curvature(a, t, u)   t^T H_m u         t (B, S, T, K), u (B, S, U, K) -> (B, S, T, U, M)
+    expval(a)                  E                (B, M)
+    expval_jvp(a, t)           J t              t (B, T, K)                    -> (B, T, M)
+    expval_vjp(a, c)           J^T c            c (B, C, M)                    -> (B, C, K)
+    expval_hvp(a, t, c)        sum_m c_m H_m t  t (B, S, T, K), c (B, S, C, M) -> (B, S, T, C, K)
+    expval_curvature(a, t, u)  t^T H_m u        t (B, S, T, K), u (B, S, U, K) -> (B, S, T, U, M)
 
-All but the first are linear in each operand after a. The derivative of `expval` is `expval_jvp`, whose
-transpose is `expval_vjp`; the derivatives of these two are `expval_curvature` and `expval_hvp`,
-which are each other's transposes. From the third order on, the shift rule acts on the last two:
-every derivative of E is a trigonometric polynomial in each slot, so that too is exact.
+All but the first are linear in each operand after a. The derivative of `expval` is `expval_jvp`,
+whose transpose is `expval_vjp`; the derivatives of these two are `expval_curvature` and
+`expval_hvp`, which are each other's transposes. From the third order on, the shift rule acts on the
+last two: every derivative of E is a trigonometric polynomial in each slot, so that too is exact.
 
 `vmap` never repeats `a`: an axis that only t, u or c have becomes T, U or C, and one that two of
 them share becomes S. So `jacrev` asks an engine for as many rows as `grad` does.
@@ -38,55 +38,61 @@ from qml.execution import execute
 from qml.gradients import SHIFT
 
 Array = Any
+Rule = Callable[..., Array]
 
 
-class _Axes(NamedTuple):
-    """The axes of a primitive's operands and result, batch first; K and M are sizes of the Program."""
+class Axes(NamedTuple):
+    """The axes of operands and result, batch first; K and M are sizes of the Program."""
 
     operands: tuple[str, ...]
     result: str
 
 
-AXES: Final[dict[str, _Axes]] = {
-    "expval": _Axes(("BK",), "BM"),
-    "expval_jvp": _Axes(("BK", "BTK"), "BTM"),
-    "expval_vjp": _Axes(("BK", "BCM"), "BCK"),
-    "expval_hvp": _Axes(("BK", "BSTK", "BSCM"), "BSTCK"),
-    "expval_curvature": _Axes(("BK", "BSTK", "BSUK"), "BSTUM"),
+AXES: Final[dict[str, Axes]] = {
+    "expval": Axes(("BK",), "BM"),
+    "expval_jvp": Axes(("BK", "BTK"), "BTM"),
+    "expval_vjp": Axes(("BK", "BCM"), "BCK"),
+    "expval_hvp": Axes(("BK", "BSTK", "BSCM"), "BSTCK"),
+    "expval_curvature": Axes(("BK", "BSTK", "BSUK"), "BSTUM"),
 }
-"""Everything that is particular to a primitive, but for its derivative."""
+"""All that is particular to a primitive, but for its derivative and its transpose."""
 
 
-def _host(primitive: Primitive, operands: Sequence[Any], program: Program, config: EngineConfig) -> Any:
-    """The value in NumPy: what both the eager and the compiled path call. No JAX in here."""
+def expval(seed: Array, a: Array, program: Program, config: EngineConfig) -> Array:
+    """Expectation values (B, M) at slot angles a (B, K), differentiable to any order."""
+    return expval_p.bind(seed, a, program=program, config=config)
+
+
+# Values: the same NumPy function behind eager and compiled calls.
+
+
+def _host(name: str, operands: Sequence[Any], program: Program, config: EngineConfig) -> Any:
+    """The value of a primitive. Runs inside XLA's callbacks, so no JAX in here."""
     seed, *arrays = (np.asarray(operand) for operand in operands)
     doubles = [array.astype(np.float64) for array in arrays]
-    value = execute(primitive.name, program, config, int(seed), *doubles)
+    value = execute(name, program, config, int(seed), *doubles)
     return value.astype(arrays[0].dtype)
 
 
-def _make(name: str) -> Primitive:
-    primitive = Primitive(name)
+def _make(name: str) -> Any:
+    primitive: Any = Primitive(name)
     axes = AXES[name]
 
-    def shape(avals: Sequence[Any], program: Program) -> tuple[int, ...]:
+    def abstract(seed: Any, *avals: Any, program: Program, config: EngineConfig) -> Any:
         sizes = {"K": program.num_slots, "M": program.num_outputs}
         for letters, aval in zip(axes.operands, avals, strict=True):
             for letter, size in zip(letters, aval.shape, strict=True):
                 if sizes.setdefault(letter, size) != size:
-                    raise TypeError(f"{name}: axis {letter} is {sizes[letter]} and {size} in {avals}")
-        return tuple(sizes[letter] for letter in axes.result)
+                    raise TypeError(f"{name}: axis {letter} is {sizes[letter]} and {size}: {avals}")
+        return jax.core.ShapedArray(tuple(sizes[x] for x in axes.result), avals[0].dtype)
 
-    def abstract(seed: Any, *avals: Any, program: Program, config: EngineConfig) -> Any:
-        return jax.core.ShapedArray(shape(avals, program), avals[0].dtype)
-
-    def impl(seed: Array, *operands: Array, program: Program, config: EngineConfig) -> Array:
-        value = _host(primitive, (seed, *operands), program, config)
-        return jax.device_put(value, getattr(operands[0], "sharding", None))
+    def impl(*operands: Array, program: Program, config: EngineConfig) -> Array:
+        value = _host(name, operands, program, config)
+        return jax.device_put(value, getattr(operands[1], "sharding", None))
 
     def lowering(ctx: Any, *operands: Any, program: Program, config: EngineConfig) -> Any:
         def callback(*arrays: Any) -> tuple[Any]:
-            return (_host(primitive, arrays, program, config),)
+            return (_host(name, arrays, program, config),)
 
         # Not pure_callback: it hands over JAX arrays and deadlocks on one core (jax-ml/jax#24255).
         results, _, _ = mlir.emit_python_callback(
@@ -108,58 +114,58 @@ def _make(name: str) -> Primitive:
     return primitive
 
 
-def _batcher(primitive: Primitive, axes: _Axes) -> Callable[..., Any]:
+# Batching: a new axis is merged into one that the operands have.
+
+
+def _batcher(primitive: Any, axes: Axes) -> Rule:
     def rule(
         operands: Sequence[Array], dims: Sequence[int | None], **parameters: Any
     ) -> tuple[Array, int]:
         size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
         (seed, *arrays), (seed_dim, *array_dims) = operands, dims
-        if seed_dim is not None:
-            seed = _hash_seeds(seed)
-        batched = [letters for letters, d in zip(axes.operands, array_dims, strict=True) if d is not None]
-        # A batch of seeds asks for independent samples, so for rows of their own.
-        letter = _merged_axis(batched, axes) if seed_dim is None else "B"
-        merged = [
-            _merge(x, d, letters, letter, size)
-            for x, d, letters in zip(arrays, array_dims, axes.operands, strict=True)
-        ]
+        triples = list(zip(arrays, array_dims, axes.operands, strict=True))
+        if seed_dim is None:
+            letter = _merged_axis(axes, [letters for _, d, letters in triples if d is not None])
+        else:
+            # A batch of seeds asks for independent samples, so for rows of their own.
+            seed, letter = _hash_seeds(seed), "B"
+        merged = [_merge(x, d, letters, letter, size) for x, d, letters in triples]
         value = primitive.bind(seed, *merged, **parameters)
-        where = axes.result.index(letter)
         length = next(
-            _without(x, d)[letters.index(letter)]
-            for x, d, letters in zip(arrays, array_dims, axes.operands, strict=True)
-            if letter in letters
+            _length(x, d, letters, letter) for x, d, letters in triples if letter in letters
         )
+        where = axes.result.index(letter)
         split = (*value.shape[:where], size, length, *value.shape[where + 1 :])
         return value.reshape(split), where
 
     return rule
 
 
-def _merged_axis(batched: Sequence[str], axes: _Axes) -> str:
-    """The axis a new batch axis is merged into: the first one that only the batched operands have."""
-    unbatched = [letters for letters in axes.operands if letters not in batched]
+def _merged_axis(axes: Axes, batched: Sequence[str]) -> str:
+    """B where the angles are batched, else the first axis that the batched operands alone have."""
     if "BK" in batched:
         return "B"
-    shared = [x for x in batched[0] if all(x in other for other in batched) and x not in "BKM"]
-    own = [x for x in shared if not any(x in other for other in unbatched)]
-    return own[0]
+    others = "".join(letters for letters in axes.operands if letters not in batched)
+    return next(x for x in batched[0] if all(x in b for b in batched) and x not in others + "KM")
 
 
 def _merge(x: Array, dim: int | None, letters: str, letter: str, size: int) -> Array:
-    """x with a batch axis merged into `letter`, repeated along it if it has that axis but no batch."""
+    """x with a batch axis merged into `letter`; repeated if it has that axis but no batch."""
     if letter not in letters:
         return x
     where = letters.index(letter)
     if dim is None:
-        x = jnp.broadcast_to(jnp.expand_dims(x, where), (*x.shape[:where], size, *x.shape[where:]))
+        shape = (*x.shape[:where], size, *x.shape[where:])
+        x = jnp.broadcast_to(jnp.expand_dims(x, where), shape)
     else:
         x = jnp.moveaxis(x, dim, where)
     return x.reshape(*x.shape[:where], size * x.shape[where + 1], *x.shape[where + 2 :])
 
 
-def _without(x: Array, dim: int | None) -> tuple[int, ...]:
-    return tuple(n for i, n in enumerate(x.shape) if i != dim)
+def _length(x: Array, dim: int | None, letters: str, letter: str) -> int:
+    """The size of an axis before the batch was merged into it."""
+    shape = [size for axis, size in enumerate(x.shape) if axis != dim]
+    return int(shape[letters.index(letter)])
 
 
 def _hash_seeds(seeds: Array) -> Array:
@@ -174,37 +180,35 @@ def _hash_seeds(seeds: Array) -> Array:
 expval_p, jvp_p, vjp_p, hvp_p, curvature_p = map(_make, AXES)
 
 
-def expval(seed: Array, a: Array, program: Program, config: EngineConfig) -> Array:
-    """Expectation values (B, M) at slot angles a (B, K), differentiable to any order."""
-    return expval_p.bind(seed, a, program=program, config=config)
+# Derivatives: the product rule over the operands.
 
 
-def _jvp(primitive: Primitive, angle_derivative: Callable[..., Array]) -> None:
-    """The product rule over the operands; the tangent of `a` is given by `angle_derivative`."""
+def _differentiate(primitive: Any, by_angles: Rule) -> None:
+    """`by_angles(seed, a, operands..., da)` is the tangent of the result for a tangent of a."""
 
-    def rule(primals: Sequence[Array], tangents: Sequence[Any], **parameters: Any) -> tuple[Any, Any]:
+    def rule(primals: Sequence[Array], tangents: Sequence[Any], **parameters: Any) -> Any:
         seed, *operands = primals
         value = primitive.bind(seed, *operands, **parameters)
         terms = []
         for i, tangent in enumerate(tangents[1:]):
-            if type(tangent) is ad.Zero:
+            if isinstance(tangent, ad.Zero):
                 continue
             if i == 0:
-                terms.append(angle_derivative(seed, *operands, tangent, **parameters))
+                terms.append(by_angles(seed, *operands, tangent, **parameters))
             else:
                 replaced = [*operands[:i], tangent, *operands[i + 1 :]]
                 terms.append(primitive.bind(seed, *replaced, **parameters))
         if not terms:
-            return value, ad.Zero.from_primal_value(value)
+            return value, ad.Zero(jax.typeof(value).to_tangent_aval())
         return value, sum(terms[1:], terms[0])
 
     ad.primitive_jvps[primitive] = rule
 
 
-def _shifted(primitive: Primitive) -> Callable[..., Array]:
+def _shifted(primitive: Any) -> Rule:
     """sum_k da_k [f(a + pi/2 e_k) - f(a - pi/2 e_k)] / 2, in one bind."""
 
-    def derivative(seed: Array, a: Array, t: Array, u: Array, da: Array, **parameters: Any) -> Array:
+    def by_angles(seed: Array, a: Array, t: Array, u: Array, da: Array, **parameters: Any) -> Array:
         batch, slots = a.shape
         shifts = np.stack([np.eye(slots), -np.eye(slots)]).astype(a.dtype) * a.dtype.type(SHIFT)
         rows = (a[:, None, None, :] + shifts[None]).reshape(-1, slots)
@@ -213,7 +217,7 @@ def _shifted(primitive: Primitive) -> Callable[..., Array]:
         plus, minus = jnp.moveaxis(values.reshape(batch, 2, slots, *values.shape[1:]), 1, 0)
         return 0.5 * jnp.einsum("bk,bk...->b...", da, plus - minus)
 
-    return derivative
+    return by_angles
 
 
 def _next_seed(seed: Array) -> Array:
@@ -221,70 +225,84 @@ def _next_seed(seed: Array) -> Array:
     return jnp.asarray(seed) * np.uint32(747796405) + np.uint32(2891336453)
 
 
-_jvp(expval_p, lambda seed, a, da, **ps: jvp_p.bind(seed, a, da[:, None], **ps)[:, 0])
-_jvp(
-    jvp_p,
-    lambda seed, a, t, da, **ps: curvature_p.bind(
-        seed, a, t[:, None], da[:, None, None], **ps
-    )[:, 0, :, 0],
-)
-_jvp(
-    vjp_p,
-    lambda seed, a, c, da, **ps: hvp_p.bind(seed, a, da[:, None, None], c[:, None], **ps)[:, 0, 0],
-)
-_jvp(hvp_p, _shifted(hvp_p))
-_jvp(curvature_p, _shifted(curvature_p))
+def _expval_by_angles(seed: Array, a: Array, da: Array, **parameters: Any) -> Array:
+    return jvp_p.bind(seed, a, da[:, None], **parameters)[:, 0]
 
 
-def _transpose(primitive: Primitive, *rules: Callable[..., Array]) -> None:
-    """`rules[i](seed, a, other operands..., cotangent)` transposes operand 1 + i."""
+def _jvp_by_angles(seed: Array, a: Array, t: Array, da: Array, **parameters: Any) -> Array:
+    return curvature_p.bind(seed, a, t[:, None], da[:, None, None], **parameters)[:, 0, :, 0]
 
-    def rule(cotangent: Any, seed: Array, a: Array, *operands: Any, **parameters: Any) -> list[Any]:
-        results: list[Any] = [None, None, *(None for _ in operands)]
+
+def _vjp_by_angles(seed: Array, a: Array, c: Array, da: Array, **parameters: Any) -> Array:
+    return hvp_p.bind(seed, a, da[:, None, None], c[:, None], **parameters)[:, 0, 0]
+
+
+_differentiate(expval_p, _expval_by_angles)
+_differentiate(jvp_p, _jvp_by_angles)
+_differentiate(vjp_p, _vjp_by_angles)
+_differentiate(hvp_p, _shifted(hvp_p))
+_differentiate(curvature_p, _shifted(curvature_p))
+
+
+# Transposes: the cotangent g has the axes of the result.
+
+
+def _transpose(primitive: Any, *rules: Rule) -> None:
+    """`rules[i](seed, a, other operand, g)` transposes the i-th operand after a."""
+
+    def rule(g: Any, seed: Array, a: Array, *operands: Any, **parameters: Any) -> list[Any]:
+        results: list[Any] = [None, None]
         for i, operand in enumerate(operands):
-            if not ad.is_undefined_primal(operand):
-                continue
-            if type(cotangent) is ad.Zero:
-                results[2 + i] = ad.Zero(operand.aval)
-                continue
-            others = [o for j, o in enumerate(operands) if j != i]
-            results[2 + i] = rules[i](seed, a, *others, cotangent, **parameters)
+            undefined = isinstance(operand, ad.UndefinedPrimal)
+            if undefined and isinstance(g, ad.Zero):
+                results.append(ad.Zero(operand.aval))
+            elif undefined:
+                others = [other for j, other in enumerate(operands) if j != i]
+                results.append(rules[i](seed, a, *others, g, **parameters))
+            else:
+                results.append(None)
         return results
 
     ad.primitive_transposes[primitive] = rule
 
 
-def _paired(primitive: Primitive) -> Callable[..., Array]:
-    """sum over Y of primitive(a, left_Y, right_XY): left (B, S, Y, .), right (B, S, X, Y, .) -> (B, S, X, .)."""
+def _paired_sum(bind: Rule) -> Rule:
+    """sum over Y of bind(a, left_Y, right_XY).
+
+    left (B, S, Y, .) and right (B, S, X, Y, .) give (B, S, X, .): Y, an axis of both, joins S.
+    """
 
     def total(seed: Array, a: Array, left: Array, right: Array, **parameters: Any) -> Array:
         batch, shared, x, y, last = right.shape
         left = left.reshape(batch, shared * y, 1, left.shape[-1])
         right = jnp.swapaxes(right, 2, 3).reshape(batch, shared * y, x, last)
-        value = primitive.bind(seed, a, left, right, **parameters)[:, :, 0]
+        value = bind(seed, a, left, right, **parameters)
         return value.reshape(batch, shared, y, x, value.shape[-1]).sum(axis=2)
 
     return total
 
 
-def _swapped(seed: Array, a: Array, c: Array, g: Array, **parameters: Any) -> Array:
-    """sum over C of H_{c_C} g_TC: c (B, S, C, M), g (B, S, T, C, K) -> (B, S, T, K)."""
-    batch, shared, t, count, slots = g.shape
-    c = c.reshape(batch, shared * count, 1, c.shape[-1])
-    g = jnp.swapaxes(g, 2, 3).reshape(batch, shared * count, t, slots)
-    value = hvp_p.bind(seed, a, g, c, **parameters)[:, :, :, 0]
-    return value.reshape(batch, shared, count, t, slots).sum(axis=2)
+def _other_axis_first(rule: Rule) -> Rule:
+    def swapped(seed: Array, a: Array, other: Array, g: Array, **parameters: Any) -> Array:
+        return rule(seed, a, other, jnp.swapaxes(g, 2, 3), **parameters)
+
+    return swapped
 
 
-_transpose(jvp_p, lambda seed, a, g, **ps: vjp_p.bind(seed, a, g, **ps))
-_transpose(vjp_p, lambda seed, a, g, **ps: jvp_p.bind(seed, a, g, **ps))
+def _hvp_of_cotangent(seed: Array, a: Array, c: Array, t: Array, **parameters: Any) -> Array:
+    """H_c t with the roles of the operands, and so the axes T and C, exchanged: H is symmetric."""
+    return jnp.swapaxes(hvp_p.bind(seed, a, t, c, **parameters), 2, 3)
+
+
+_transpose(jvp_p, vjp_p.bind)
+_transpose(vjp_p, jvp_p.bind)
 _transpose(
     hvp_p,
-    _swapped,
-    lambda seed, a, t, g, **ps: _paired(curvature_p)(seed, a, t, jnp.swapaxes(g, 2, 3), **ps),
+    _paired_sum(_hvp_of_cotangent),
+    _other_axis_first(_paired_sum(curvature_p.bind)),
 )
 _transpose(
     curvature_p,
-    lambda seed, a, u, g, **ps: _paired(hvp_p)(seed, a, u, g, **ps),
-    lambda seed, a, t, g, **ps: _paired(hvp_p)(seed, a, t, jnp.swapaxes(g, 2, 3), **ps),
+    _paired_sum(hvp_p.bind),
+    _other_axis_first(_paired_sum(hvp_p.bind)),
 )

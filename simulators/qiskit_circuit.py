@@ -22,7 +22,7 @@ from qiskit.circuit.library import (
 from qiskit.quantum_info import SparsePauliOp
 
 from qml.circuits.paulis import Pauli
-from qml.circuits.program import CONSTANT, Fixed, Program, Rotation
+from qml.circuits.program import CONSTANT, Fixed, Program
 
 ROTATION_GATES: Final[Mapping[str, type[Instruction]]] = MappingProxyType(
     {
@@ -55,11 +55,12 @@ def quantum_circuit(program: Program) -> tuple[QuantumCircuit, tuple[Parameter, 
     the columns of an angle array (R, K). Slots that no operation uses have a parameter that is
     not in the circuit.
 
-    >>> from qml.circuits.program import AngleMap
     >>> import numpy as np
-    >>> none = np.zeros(0)
-    >>> slot = AngleMap(0, none.astype("int32"), none.astype("int32"), none, np.zeros(1))
-    >>> circuit, parameters = quantum_circuit(Program(1, (Rotation(Pauli(1, 0), 0),), (), slot))
+    >>> from qml.circuits.program import AngleMap, Rotation
+    >>> none = np.zeros(0, np.int32)
+    >>> one_slot = AngleMap(0, none, none, np.zeros(0), np.zeros(1))
+    >>> program = Program(1, (Rotation(Pauli(1, 0), 0),), (), one_slot)
+    >>> circuit, parameters = quantum_circuit(program)
     >>> circuit.data[0].name, circuit.data[0].params == list(parameters)
     ('rx', True)
     """
@@ -110,12 +111,12 @@ def change_basis(
             getattr(circuit, name)(qubit)
 
 
-def sparse_pauli(
-    paulis: Iterable[Pauli], coefficients: Iterable[float], num_qubits: int
-) -> SparsePauliOp:
-    """A Pauli sum as an operator on all qubits, idle ones included."""
-    terms = [
-        (pauli.label(num_qubits), coefficient)
-        for pauli, coefficient in zip(paulis, coefficients, strict=True)
-    ]
-    return SparsePauliOp.from_list(terms, num_qubits=num_qubits)
+def sparse_pauli(terms: Iterable[tuple[Pauli, float]], num_qubits: int) -> SparsePauliOp:
+    """A weighted sum of strings as an operator on all qubits, idle ones included.
+
+    >>> sparse_pauli([(Pauli(1, 0), 0.5)], 3)
+    SparsePauliOp(['IIX'],
+                  coeffs=[0.5+0.j])
+    """
+    labels = [(pauli.label(num_qubits), coefficient) for pauli, coefficient in terms]
+    return SparsePauliOp.from_list(labels, num_qubits=num_qubits)

@@ -92,9 +92,7 @@ def _apply_matrix(state: State, gate: Fixed, num_qubits: int) -> State:
     return np.moveaxis(moved, range(k), axes).reshape(state.shape)
 
 
-def _expectations(
-    program: Program, state: State, wanted: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _expectations(program: Program, state: State, wanted: NDArray[np.bool_]) -> NDArray[np.float64]:
     values = np.zeros((len(state), program.num_outputs))
     column = 0
     for output in program.outputs:
@@ -118,4 +116,5 @@ def _marginal(
     tensor = weights.reshape((-1,) + (2,) * num_qubits)
     kept = [num_qubits - q for q in reversed(qubits)]
     others = [axis for axis in range(1, num_qubits + 1) if axis not in kept]
-    return tensor.transpose(0, *kept, *others).reshape(len(weights), 1 << len(qubits), -1).sum(-1)
+    moved = tensor.transpose(0, *kept, *others).reshape(len(weights), 1 << len(qubits), -1)
+    return np.asarray(moved.sum(axis=2))

@@ -27,7 +27,8 @@ def engine(config: EngineConfig) -> Engine:
         MissingDependencyError: the package behind the engine is not installed.
     """
     if config.kind not in ENGINES:
-        raise UnknownNameError(f"no engine of kind {config.kind!r}; {nearest(config.kind, ENGINES)}")
+        hint = nearest(config.kind, ENGINES)
+        raise UnknownNameError(f"no engine is registered for kind {config.kind!r}: {hint}")
     module, name = ENGINES[config.kind].split(":")
     made: Engine = getattr(importlib.import_module(module), name)(config)
     return made

@@ -38,6 +38,8 @@ ORDER = [
     "qml.simulators",
     "qml.execution",
     "qml.primitives",
+    "qml.registry",
+    "qml.seeds",
     "qml.kernel",
     "qml.circuits.library",
     "qml.circuits.interop",
@@ -51,7 +53,10 @@ ENGINES = ORDER.index("qml.simulators.*")
 # Importing one of their modules runs them first, so they import nothing themselves: names are
 # looked up when asked for.
 FACADES = {"qml", "qml.circuits", "qml.simulators"}
-JAX = "qml.context qml.circuits.binding qml.primitives qml.kernel qml.layers qml.layers.*"
+JAX = (
+    "qml.context qml.circuits.binding qml.primitives qml.registry qml.seeds qml.kernel "
+    "qml.layers qml.layers.*"
+)
 HOMES = {
     "jax": JAX,
     "jaxlib": JAX,

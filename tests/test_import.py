@@ -25,6 +25,13 @@ def test_importing_qml_loads_no_framework() -> None:
     assert not modules & FRAMEWORKS
 
 
+@pytest.mark.parametrize(
+    "module", ["circuits.program", "config", "gradients", "simulators.registry"]
+)
+def test_what_an_engine_is_written_against_loads_no_framework(module: str) -> None:
+    assert not loaded(f"import qml.{module}") & FRAMEWORKS
+
+
 @pytest.mark.parametrize("framework", ["jax", "qiskit"])
 def test_a_framework_that_is_loaded_is_noticed(framework: str) -> None:
     assert framework in loaded(f"import {framework}")

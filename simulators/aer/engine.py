@@ -13,7 +13,7 @@ from qiskit_aer import AerSimulator
 from qml.circuits.program import Program
 from qml.config import AerConfig
 from qml.errors import DeviceError, EngineError
-from qml.simulators.aer.compilation import Compiled, compiled
+from qml.simulators.aer.compilation import Compiled, compiled, native_passes
 from qml.simulators.aer.measurement import constants
 from qml.simulators.aer.noise import Machine
 from qml.simulators.aer.requests import Counts, Distributions, Expectations, Request
@@ -58,8 +58,8 @@ class AerEngine:
             precision=config.precision,
             max_parallel_threads=config.threads or 0,
             runtime_parameter_bind_enable=True,
-            fusion_enable=False,
         )
+        self._passes = native_passes(self._simulator)
         self._lock = Lock()
         self._compiled = lru_cache(PROGRAMS)(self._compile)
         self._request = lru_cache(REQUESTS)(self._prepare)
@@ -96,7 +96,7 @@ class AerEngine:
 
     def _compile(self, program: Program) -> Compiled:
         self.transpilations += 1
-        return compiled(program, self._simulator, self._machine)
+        return compiled(program, self._passes, self._machine)
 
     def _prepare(self, program: Program, mask: bytes) -> Request:
         outputs = np.frombuffer(mask, dtype=np.bool_)

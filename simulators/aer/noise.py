@@ -33,7 +33,7 @@ class Patch:
     Attributes:
         target: the gates among them.
         noise_model: their gate and readout errors.
-        confusion: (Q, 2, 2); [q, true, read] is the probability to read a qubit in `true` as `read`.
+        confusion: (Q, 2, 2); [q, true, read] is the probability to read `true` as `read`.
     """
 
     target: Target
@@ -47,7 +47,7 @@ class Patch:
     def misread(
         self, probabilities: NDArray[np.float64], qubits: tuple[int, ...]
     ) -> NDArray[np.float64]:
-        """The distribution of what is read: (R, 2^k) of the true outcomes of `qubits` -> (R, 2^k)."""
+        """The distribution of what is read, from that of the true outcomes of k qubits: (R, 2^k)."""
         for i, qubit in enumerate(qubits):
             split = probabilities.reshape(len(probabilities), -1, 2, 1 << i)
             read = np.einsum("ratb,ts->rasb", split, self.confusion[qubit])

@@ -59,7 +59,7 @@ class Expectations:
             ]
             if terms:
                 # On all qubits: on some of them Aer gives wrong values where others idle.
-                total = sparse_pauli(*zip(*terms, strict=True), circuit.num_qubits)
+                total = sparse_pauli(terms, circuit.num_qubits)
                 circuit.append(SaveExpectationValue(total, f"sum{column}"), everywhere)
                 self._sums.append(column)
         self.circuits = (circuit,) if self._sums or self._blocks else ()

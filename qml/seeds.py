@@ -1,0 +1,54 @@
+"""Where the randomness of a request with shots comes from: a key, or a root seed and a counter."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from qml.config import EngineConfig
+from qml.errors import SeedError
+
+_counters: dict[EngineConfig, Iterator[int]] = {}
+_lock = threading.Lock()
+
+
+def request_seed(config: EngineConfig, key: Any = None) -> Any:
+    """The seed of one request, a uint32 scalar: of `key`, else of the backend's seed and a counter.
+
+    Two calls without a key differ, and two runs of the same program agree. An exact backend needs
+    no seed and gets 0.
+
+    Args:
+        config: of the backend; it samples if it has `shots`.
+        key: a JAX random key, or an integer.
+
+    Raises:
+        SeedError: under `jit` without a key, since the compiled function would repeat its noise.
+    """
+    shots = getattr(config, "shots", None)
+    if shots is None:
+        return np.uint32(0)
+    if key is None:
+        # Whether a computation on constants is staged is the one public sign of being under jit.
+        if isinstance(jnp.zeros(()) + 0, jax.core.Tracer):
+            raise SeedError(
+                f"the {config.kind!r} backend draws {shots} shots, and under jit a kernel needs "
+                "key=: without it every call of the compiled function would repeat the same "
+                "noise. Pass a fresh jax.random key as an argument of the jitted function."
+            )
+        with _lock:
+            count = next(_counters.setdefault(config, itertools.count()))
+        return _from_entropy([config.seed, count])
+    if isinstance(key, int | np.integer):
+        return _from_entropy([int(key) % 2**64])
+    return jax.random.bits(key, (), jnp.uint32)
+
+
+def _from_entropy(entropy: list[int]) -> np.uint32:
+    return np.uint32(np.random.SeedSequence(entropy).generate_state(1)[0])
