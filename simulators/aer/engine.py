@@ -25,8 +25,9 @@ PROGRAMS: Final = 256
 REQUESTS: Final = 1024
 """Choices of outputs it keeps, over all Programs."""
 
-EXPERIMENTS: Final = 16384
-"""Circuits times rows in one run: Aer answers each with some kilobytes of Python objects."""
+EXPERIMENTS: Final = 4096
+"""Circuits times rows in one run. Aer answers each with kilobytes of Python objects: larger runs
+take more memory and, measured, more time per row."""
 
 
 class AerEngine:
@@ -79,7 +80,7 @@ class AerEngine:
         """
         with self._lock:
             circuit = self._compiled(program)
-            request = self._request(program, np.asarray(outputs, dtype=np.bool_).tobytes())
+            request = self._request(program, outputs.tobytes())
         rows = len(angles)
         values = np.tile(constants(program, outputs), (rows, 1))
         jobs = 0

@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 from qiskit import QuantumCircuit
 from qiskit.providers import BackendV2
 from qiskit.transpiler import PassManager, Target, generate_preset_pass_manager
+from qiskit.transpiler.exceptions import TranspilerError
 from qiskit.transpiler.passes import Optimize1qGatesDecomposition
 from qiskit_aer.noise import NoiseModel
 from qiskit_aer.noise.device import basic_device_gate_errors, basic_device_readout_errors
 
 from qml.errors import EngineError, MissingDependencyError, UnknownNameError, nearest
 
-OPTIMIZATION_LEVEL = 1
+OPTIMIZATION_LEVEL = 2
+"""The lowest that chooses qubits by their errors; some machines have gates that always fail."""
+
 SEED = 0
 """Of the transpiler: one Program has one layout, in every process."""
 
@@ -47,7 +50,7 @@ class Patch:
     def misread(
         self, probabilities: NDArray[np.float64], qubits: tuple[int, ...]
     ) -> NDArray[np.float64]:
-        """The distribution of what is read, from that of the true outcomes of k qubits: (R, 2^k)."""
+        """(R, 2^k): how k qubits are read, from the probabilities of their true outcomes."""
         for i, qubit in enumerate(qubits):
             split = probabilities.reshape(len(probabilities), -1, 2, 1 << i)
             read = np.einsum("ratb,ts->rasb", split, self.confusion[qubit])
@@ -74,14 +77,20 @@ class Machine:
         """(circuit on the qubits it uses, where each of its qubits ends, that part of the machine).
 
         Raises:
-            EngineError: the circuit is too wide, or no noise touches it.
+            EngineError: the circuit is too wide, cannot be compiled, or no noise touches it.
         """
         if circuit.num_qubits > self.backend.num_qubits:
             raise EngineError(
                 f"noise = {self.name!r}: the circuit has {circuit.num_qubits} qubits, the machine "
                 f"{self.backend.num_qubits}. Choose the fake device of a larger machine."
             )
-        native = self._passes.run(circuit)
+        try:
+            native = self._passes.run(circuit)
+        except TranspilerError as error:
+            raise EngineError(
+                f"noise = {self.name!r}: Qiskit cannot compile the circuit for this machine: "
+                f"{error.message.rstrip('.')}. Choose another fake device."
+            ) from error
         layout = native.layout.final_index_layout(filter_ancillas=True)
         gates = [one for one in native.data if one.name != "barrier"]
         where = [[native.find_bit(q).index for q in gate.qubits] for gate in gates]

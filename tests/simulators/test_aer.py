@@ -257,6 +257,7 @@ def test_a_request_is_one_run_and_a_program_one_transpilation(
         engine.expval(again, np.full((20, 6), 0.01), outputs=mask, seed=step)
     assert len(spy.circuits) == 100
     assert spy.rows == [8, 20] * 50
+    assert len({id(circuit) for (circuit,) in spy.circuits}) == 2  # one for each mask
     assert engine.transpilations == len(transpiled) == 1
 
 
