@@ -1,8 +1,8 @@
 """LiH energies and forces on a curve of bond lengths, by CCSD/cc-pVDZ with PySCF.
 
-Writes examples/data/lih_ccsd.csv, the reference data of examples/md_lih_forces.py: the total energy in eV and the force
-along the bond, F = -dE/dr, in eV/Å (positive pushes the atoms apart), from analytic CCSD gradients with all four
-electrons correlated. 89 bond lengths from 1.0 to 3.2 Å, under a minute on one core.
+Writes examples/data/lih_ccsd.csv, the reference of examples/md_lih_forces.py: total energies in eV
+and forces along the bond, F = -dE/dr, in eV/Å (positive pushes the atoms apart), from analytic CCSD
+gradients with all four electrons correlated. 89 bond lengths, about a minute on one core.
 
     pip install pyscf
     python examples/generate_lih.py

@@ -1,0 +1,286 @@
+"""The LiH example: its data, its derivatives, its figures, its command line."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from qiskit import QuantumCircuit
+from qiskit.quantum_info import SparsePauliOp, Statevector
+from scipy import constants
+from scipy.interpolate import make_interp_spline
+
+import qml
+from qml.config import resolve
+from qml.execution import recorded
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+lih = load("md_lih_forces")
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The script in a process of its own, in the working directory of the test."""
+    return subprocess.run(
+        [sys.executable, str(EXAMPLES / "md_lih_forces.py"), *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", **environment},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def trained() -> dict[str, jax.Array]:
+    weights = json.loads((EXAMPLES / "data" / "lih_weights.json").read_text())
+    return {key: jnp.array(value) for key, value in weights.items()}
+
+
+def assert_reaches_the_figures(weights: dict[str, jax.Array]) -> None:
+    """What the example promises; the curve itself is the reference."""
+    e_training, f_training, e_test, f_test = lih.errors(weights)
+    distance, wavenumber = lih.model_vibration(weights)
+    reference_distance, reference_wavenumber = lih.reference_vibration()
+    assert max(e_training, e_test) < 0.5  # meV
+    assert max(f_training, f_test) < 4  # meV/Å
+    assert abs(distance - reference_distance) < 0.001  # Å
+    assert abs(wavenumber - reference_wavenumber) < 5  # 1/cm
+
+
+# The data
+
+
+def test_the_reference_forces_are_minus_the_slope_of_the_reference_energies():
+    slope = make_interp_spline(lih.R, lih.E, k=7)(lih.R, 1)
+    np.testing.assert_allclose(lih.F[3:-3], -slope[3:-3], atol=2e-5)
+
+
+def test_the_reference_is_89_even_bond_lengths_from_1_to_3_2_of_which_11_train():
+    np.testing.assert_allclose(lih.R, np.linspace(1.0, 3.2, 89), atol=1e-12)
+    assert lih.TRAINING.sum() == 11
+    assert lih.TRAINING[0] and lih.TRAINING[-1]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("point", [0, 24, 88])
+def test_the_generator_gives_the_committed_energies_and_forces(point: int):
+    pytest.importorskip("pyscf")
+    rows = np.loadtxt(EXAMPLES / "data" / "lih_ccsd.csv", delimiter=",", skiprows=1)
+    energy, force = load("generate_lih").energy_and_force(float(rows[point, 0]))
+    assert (energy, force) == pytest.approx(tuple(rows[point, 1:]), abs=1e-6)
+
+
+# The vibration
+
+
+def test_the_vibration_of_a_morse_curve_is_its_closed_form():
+    depth, range_, distance = 2.5, 1.1, 1.6  # eV, 1/Å, Å
+
+    def force(r: float) -> float:
+        decay = np.exp(-range_ * (r - distance))
+        return -2 * depth * range_ * decay * (1 - decay)
+
+    def stiffness(r: float) -> float:
+        decay = np.exp(-range_ * (r - distance))
+        return 2 * depth * range_**2 * decay * (2 * decay - 1)
+
+    mass = 1 / sum(1 / m for m in lih.MASSES) * constants.atomic_mass
+    per_second = range_ * np.sqrt(2 * depth * constants.e / mass) / constants.angstrom
+    expected = per_second / (2 * np.pi * constants.c) / 100
+    assert lih.vibration(force, stiffness) == pytest.approx((distance, expected), rel=1e-9)
+
+
+def test_a_curve_without_a_minimum_has_no_vibration():
+    assert np.isnan(lih.vibration(lambda r: 1.0, lambda r: 1.0)).all()
+
+
+def test_the_reference_has_the_equilibrium_and_the_wavenumber_of_ccsd():
+    # A polynomial through the forces near the minimum, an independent fit.
+    near = abs(lih.R - 1.6) < 0.16
+    fit = np.polynomial.Polynomial.fit(lih.R[near], lih.F[near], 6)
+    (root,) = (r.real for r in fit.roots() if abs(r.imag) < 1e-9 and 1.5 < r.real < 1.7)
+    distance, wavenumber = lih.vibration(fit, lambda r: -fit.deriv()(r))
+    assert distance == pytest.approx(root, abs=1e-6)
+    assert lih.reference_vibration() == pytest.approx((distance, wavenumber), rel=1e-5)
+    assert (distance, wavenumber) == pytest.approx((1.6155, 1359.3), rel=1e-4)
+
+
+# The model
+
+
+def test_the_energy_is_the_readout_of_the_state_that_qiskit_simulates():
+    weights = lih.initial_weights(3)
+    distance = 1.7
+    x = (np.exp(-distance / 1.5) - 0.27) / 0.14
+    circuit = QuantumCircuit(2)
+    for layer in np.asarray(weights["theta"]):
+        for qubit, (slope, offset, tilt) in enumerate(layer):
+            circuit.ry(slope * x + offset, qubit)
+            circuit.rx(tilt, qubit)
+        circuit.cx(0, 1)
+    state = Statevector(circuit)
+    values = [state.expectation_value(SparsePauliOp(label)).real for label in ("IZ", "ZI", "ZZ")]
+    expected = weights["shift"] + np.dot(weights["readout"], values)
+    assert float(lih.energy(distance, weights)) == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_the_predicted_force_is_minus_the_difference_quotient_of_the_energy():
+    weights, step = lih.initial_weights(1), 1e-4
+    _, forces = lih.predict(lih.R, weights)
+    above, _ = lih.predict(lih.R + step, weights)
+    below, _ = lih.predict(lih.R - step, weights)
+    np.testing.assert_allclose(forces, -(above - below) / (2 * step), atol=1e-6)
+
+
+def test_the_gradient_of_the_force_loss_is_its_difference_quotient_in_every_weight():
+    weights, step = lih.initial_weights(2), 1e-5
+    flat, unravel = ravel_pytree(weights)
+    loss = jax.jit(lambda v: lih.force_loss(unravel(v)))
+    gradient = jax.grad(loss)(flat)
+    quotients = [(loss(flat + e) - loss(flat - e)) / (2 * step) for e in step * np.eye(len(flat))]
+    np.testing.assert_allclose(gradient, quotients, atol=1e-7)
+
+
+def test_the_force_loss_is_a_fifth_of_the_energy_loss_and_the_scaled_error_of_the_forces():
+    weights = lih.initial_weights(4)
+    forces = lih.predict(lih.R, weights)[1][lih.TRAINING]
+    truth = lih.F[lih.TRAINING]
+    forces_alone = np.mean((forces - truth) ** 2) / np.var(truth)
+    expected = 0.2 * float(lih.energy_loss(weights)) + forces_alone
+    assert float(lih.force_loss(weights)) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_a_step_on_forces_is_five_requests_one_of_them_of_second_order():
+    step = jax.jit(jax.value_and_grad(lih.force_loss))
+    with qml.use({"kind": "reference", "gradient": "parameter_shift"}), recorded() as requests:
+        jax.block_until_ready(step(lih.initial_weights(0)))
+    slots, points, data_slots = 12, 11, 6
+    assert Counter((request.primitive, request.rows) for request in requests) == {
+        ("expval", points): 1,
+        ("expval_vjp", points * 2 * slots): 2,
+        ("expval_jvp", points * 2 * data_slots): 1,
+        # Per sample: itself, a slot twice, and each unordered pair that holds a data slot.
+        ("expval_hvp", points * (1 + data_slots + 4 * (15 + 36))): 1,
+    }
+
+
+# The figures
+
+
+def test_the_committed_weights_reach_the_figures(trained: dict[str, jax.Array]):
+    assert_reaches_the_figures(trained)
+
+
+@pytest.mark.slow
+def test_training_reaches_the_figures():
+    assert_reaches_the_figures(lih.train(lih.force_loss, lih.initial_weights(0), 1000))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(1, 8))
+def test_training_reaches_the_figures_from_any_start(seed: int):
+    assert_reaches_the_figures(lih.train(lih.force_loss, lih.initial_weights(seed), 1000))
+
+
+@pytest.mark.full
+def test_training_without_forces_leaves_larger_errors_of_the_forces():
+    start = lih.initial_weights(0)
+    with_forces = lih.errors(lih.train(lih.force_loss, start, 1000))
+    without = lih.errors(lih.train(lih.energy_loss, start, 1000))
+    assert without[1] > 5 * with_forces[1]
+    assert without[3] > 2 * with_forces[3]
+
+
+# Other backends
+
+
+@pytest.mark.slow
+def test_five_adam_steps_and_the_trained_curve_agree_on_aer(trained: dict[str, jax.Array]):
+    with recorded() as requests:
+        found = lih.compare(resolve("aer"), lih.initial_weights(0), trained, steps=5)
+    assert Counter(request.kind for request in requests) == {"reference": 27, "aer": 27}
+    assert set(found) == {"losses", "weights", "energies", "forces"}
+    assert max(found.values()) <= 1e-6
+
+
+def test_adam_moves_every_weight_and_lowers_the_loss():
+    start = lih.initial_weights(0)
+    weights, losses = lih.adam(start, steps=5)
+    for key, value in weights.items():
+        assert (abs(value - start[key]) > 1e-2).all(), key
+    assert len(losses) == 5
+    assert float(lih.force_loss(weights)) < losses[0]
+
+
+# The command line
+
+
+@pytest.mark.slow
+def test_a_quick_run_prints_the_table_and_leaves_a_plot_and_weights(tmp_path: Path):
+    done = run("--quick", "--seed", "1")
+    assert done.returncode == 0, done.stderr
+    table = done.stdout.splitlines()
+    for word in ("trained on", "mean errors", "energies, forces", "energies", "CCSD", "reference:"):
+        assert any(line.startswith(word) for line in table), word
+    assert (tmp_path / "lih_forces" / "lih_forces.png").read_bytes().startswith(b"\x89PNG")
+    weights = json.loads((tmp_path / "lih_forces" / "lih_weights.json").read_text())
+    assert {key: np.shape(value) for key, value in weights.items()} == {
+        "theta": (3, 2, 3),
+        "readout": (3,),
+        "shift": (),
+    }
+
+
+@pytest.mark.slow
+def test_another_backend_from_the_environment_is_compared_with_the_default():
+    done = run("--steps", "1", QML_BACKEND="aer")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("aer against reference, 1 steps of Adam")
+
+
+@pytest.mark.slow
+def test_a_backend_that_disagrees_ends_in_failure(tmp_path: Path):
+    (tmp_path / "qml.toml").write_text('[backends.rough]\nkind = "aer"\nprecision = "single"\n')
+    done = run("--backend", "rough", "--steps", "1")
+    assert done.returncode == 1, done.stdout
+    assert "disagree by more than 1e-06" in done.stderr
+
+
+@pytest.mark.slow
+def test_with_train_another_backend_does_the_training(tmp_path: Path):
+    done = run("--backend", "aer", "--train", "--steps", "1", "--output", "there")
+    assert done.returncode == 0, done.stderr
+    assert "\naer: " in done.stdout
+    assert (tmp_path / "there" / "lih_weights.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--backend", "are"), "did you mean 'aer'?"),
+        (("--steps", "0"), "--steps must be at least 1, got 0"),
+    ],
+)
+def test_a_wrong_argument_is_refused(arguments: tuple[str, ...], sentence: str):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
