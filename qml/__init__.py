@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from qml.config import backends as backends
     from qml.context import use as use
     from qml.errors import QMLError as QMLError
-    from qml.execution import last_run as last_run
+    from qml.execution import last_run as last_run, recorded as recorded
     from qml.kernel import Kernel as Kernel, kernels as kernels, qkernel as qkernel
 
 _HOMES = {
@@ -26,6 +26,7 @@ _HOMES = {
     "last_run": "qml.execution",
     "probs": "qml.circuits.observables",
     "qkernel": "qml.kernel",
+    "recorded": "qml.execution",
     "use": "qml.context",
 }
 _PACKAGES = frozenset({"circuits", "layers", "simulators"})

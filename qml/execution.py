@@ -61,6 +61,17 @@ _records: list[list[Run]] = []
 _lock = threading.Lock()
 
 
+def prepare(config: EngineConfig) -> None:
+    """Makes the engine of a configuration, so that what it lacks is told before any work.
+
+    Raises:
+        DeviceError: the device asked for is not there.
+        MissingDependencyError: the package behind the engine is not installed.
+        UnknownNameError: the configuration names what the engine does not know.
+    """
+    engine(config)
+
+
 def last_run() -> Run | None:
     """The latest request of this process to any engine; None before the first."""
     return _last

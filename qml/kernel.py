@@ -16,6 +16,7 @@ from qml.circuits.program import Program
 from qml.circuits.tracing import Leaf, Trace, trace
 from qml.config import EngineConfig, resolve
 from qml.errors import ArgumentError, DtypeError, nearest
+from qml.execution import prepare
 from qml.primitives import expval
 from qml.registry import Registry
 from qml.seeds import request_seed
@@ -90,10 +91,12 @@ class Kernel:
             TracingError, ObservableError, UnsupportedCircuitError: see `trace`.
             SeedError: a backend with shots under `jit` without `key`.
             ConfigError, UnknownNameError: the backend cannot be resolved.
+            DeviceError, MissingDependencyError: what the backend needs is not there.
         """
         config = resolve(backend)
         if gradient is not None:
             config = config.model_copy(update={"gradient": gradient})
+        prepare(config)
         leaves, traced = self._traced(args, kwargs)
         dtype = _dtype(leaves)
         flat = [jnp.asarray(leaf, dtype).reshape(-1) for _, leaf in leaves]
