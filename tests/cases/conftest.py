@@ -1,0 +1,29 @@
+"""The engines on which every fault is looked for: whatever the registry lists."""
+
+import pytest
+
+import qml
+from qml.config import KINDS
+from qml.simulators.registry import ENGINES
+
+SAMPLING = sorted(kind for kind in ENGINES if "shots" in KINDS[kind].model_fields)
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def exact(request):
+    """The test runs on an engine without shots; its configuration."""
+    with qml.use(request.param) as config:
+        yield config
+
+
+@pytest.fixture(params=SAMPLING)
+def sampling(request):
+    """The kind of an engine that can sample."""
+    return request.param
+
+
+@pytest.fixture(params=[None, *SAMPLING], ids=lambda kind: kind or "exact")
+def with_or_without_shots(request):
+    """The test runs on the default engine or on one that samples."""
+    with qml.use({"kind": request.param, "shots": 20_000} if request.param else None) as config:
+        yield config

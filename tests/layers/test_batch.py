@@ -1,0 +1,90 @@
+"""Binding a kernel to data and weights: by name, one argument left over."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import qml
+from qml.config import resolve
+from qml.errors import ArgumentError, ShapeError
+from qml.layers.batch import BatchedKernel
+
+REFERENCE = resolve("reference")
+
+
+@qml.qkernel(qubits=1)
+def positional(qc, a, /, z, *, depth=1):
+    qc.rx(z[0], 0)
+    qc.rz(0.4, 0)
+    for _ in range(depth):
+        qc.rx(a, 0)
+    return qml.Y(0)
+
+
+def test_names_bind_and_not_their_order_or_place():
+    """CASES 9: swapped, the value would be -0.918241."""
+    batched = BatchedKernel.of(positional, {"a": ()}, 1)
+    (values,) = batched.on(REFERENCE)(None, jnp.array([[0.3]]), jnp.array(1.1))
+    assert values.shape == (1, 1)
+    np.testing.assert_allclose(values, -0.974868, atol=1e-6)
+
+
+def test_an_argument_with_a_default_is_left_alone():
+    batched = BatchedKernel.of(positional, {"a": ()}, 1)
+    assert batched.data == "z"
+    assert batched.trace((1,)).circuit.count_ops()["rx"] == 2
+
+
+@qml.qkernel(qubits=2)
+def pairs(qc, x, w):
+    for q in range(2):
+        qc.rx(x[q, 0] * w, q)
+        qc.ry(x[q, 1], q)
+    return [qml.Z(0), qml.Z(1)]
+
+
+def test_all_axes_before_the_sample_are_batch():
+    batched = BatchedKernel.of(pairs, {"w": ()}, 2)
+    batch = np.random.default_rng(0).normal(size=(3, 5, 2, 2))
+    (values,) = batched.on(REFERENCE)(None, jnp.asarray(batch), jnp.array(0.7))
+    expected = np.cos(0.7 * batch[..., 0]) * np.cos(batch[..., 1])
+    np.testing.assert_allclose(values, expected, atol=1e-6)
+
+
+def test_tracing_evaluates_nothing():
+    batched = BatchedKernel.of(pairs, {"w": ()}, 2)
+    with qml.execution.recorded() as runs:
+        assert batched.num_outputs((2, 2)) == 2
+        jax.eval_shape(
+            lambda x, w: batched.on(REFERENCE)(None, x, w), jnp.zeros((4, 2, 2)), jnp.zeros(())
+        )
+    assert runs == []
+
+
+@pytest.mark.parametrize(
+    ("weights", "error", "message"),
+    [
+        ({"ww": ()}, ArgumentError, r"no argument 'ww'.*did you mean 'w'"),
+        ({}, ArgumentError, r"exactly one argument left for the data, found 'x', 'w'"),
+        ({"x": (2, 2), "w": ()}, ArgumentError, r"left for the data, found none"),
+        ({"w": 4}, ShapeError, r"the weight 'w' must be a tuple of sizes.*got 4"),
+        ({"w": (2, -1)}, ShapeError, r"the weight 'w' must be a tuple of sizes.*got \(2, -1\)"),
+        ({"w": "4"}, ShapeError, r"the weight 'w' must be a tuple of sizes"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(weights, error, message):
+    with pytest.raises(error, match=message):
+        BatchedKernel.of(pairs, weights, 1)
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 2), (None, None, 2), (None, 2, None)])
+def test_a_batch_without_batch_axis_or_with_unknown_features_is_refused(shape):
+    batched = BatchedKernel.of(pairs, {"w": ()}, 2)
+    with pytest.raises(ShapeError, match=r"argument 'x', must have shape \(batch, ...\) with 2"):
+        batched.sample_shape(shape)
+
+
+def test_negative_data_axes_are_refused():
+    with pytest.raises(ArgumentError, match="data_axes"):
+        BatchedKernel.of(pairs, {"w": ()}, -1)
