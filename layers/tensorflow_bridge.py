@@ -16,8 +16,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tensorflow as tf
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
-from jax.interpreters import partial_eval
 from numpy.typing import NDArray
 from tensorflow.python.saved_model import save_context
 
@@ -89,7 +87,7 @@ class HostOperation:
         arrays = operands[split:]
         if arrays[0].dtype == np.float64 and jnp.result_type(float) != np.float64:
             with jax.enable_x64(True):
-                return _interpreted(self._function, key, arrays)
+                return [np.asarray(result) for result in self._compiled(key, *arrays)]
         return [np.asarray(result) for result in self._compiled(key, *arrays)]
 
     @property
@@ -117,19 +115,6 @@ class HostOperation:
 
         size = part.stop - part.start
         return HostOperation(pullback, (*self._groups, self._num_results), size)
-
-
-def _interpreted(function: Function, key: Any, arrays: Sequence[Any]) -> list[NDArray[Any]]:
-    """The function step by step in this thread, without the steps that no result needs.
-
-    JAX runs the host callbacks of a compiled function on threads of its own, where a precision that
-    was enabled for this thread only is off, and the callback fails.
-    """
-    traced = jax.make_jaxpr(function)(key, *arrays)
-    needed = [True] * len(traced.out_avals)
-    steps, _ = partial_eval.dce_jaxpr(traced.jaxpr, needed, instantiate=True)
-    run = jaxpr_as_fun(ClosedJaxpr(steps, traced.consts))
-    return [np.asarray(result) for result in run(*jax.tree.leaves((key, *arrays)))]
 
 
 def _refuse_export() -> None:

@@ -30,10 +30,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
+from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir
 
 from qml.circuits.program import Program
 from qml.config import EngineConfig
+from qml.errors import EngineError
 from qml.execution import execute
 from qml.gradients import SHIFT
 
@@ -91,27 +93,57 @@ def _make(name: str) -> Any:
         return jax.device_put(value, getattr(operands[1], "sharding", None))
 
     def lowering(ctx: Any, *operands: Any, program: Program, config: EngineConfig) -> Any:
-        def callback(*arrays: Any) -> tuple[Any]:
-            return (_host(name, arrays, program, config),)
-
-        # Not pure_callback: it hands over JAX arrays and deadlocks on one core (jax-ml/jax#24255).
-        results, _, _ = mlir.emit_python_callback(
-            ctx,
-            callback,
-            None,
-            operands,
-            ctx.avals_in,
-            ctx.avals_out,
-            has_side_effect=False,
-            returns_token=False,
-        )
-        return results
+        return _emit_callback(ctx, name, operands, program, config)
 
     primitive.def_abstract_eval(abstract)
     primitive.def_impl(impl)
     mlir.register_lowering(primitive, lowering)
     batching.primitive_batchers[primitive] = _batcher(primitive, axes)
     return primitive
+
+
+def _emit_callback(
+    ctx: Any, name: str, operands: Sequence[Any], program: Program, config: EngineConfig
+) -> Any:
+    """A call of `_host` from compiled code.
+
+    Raises:
+        EngineError: the code is to be exported, and could not find this process again.
+    """
+    if ctx.module_context.lowering_parameters.for_export:
+        raise EngineError(
+            f"a kernel on the {config.kind!r} engine cannot be exported: it runs in this process, "
+            "which an exported program cannot hold. Save the model instead "
+            "(model.save('m.keras')), and load it where this library is installed."
+        )
+    (aval,) = ctx.avals_out
+    # JAX casts what a callback returns to single precision where double precision is off in the
+    # callback's own thread, whatever it is in the thread that called. So doubles travel as words.
+    in_words = aval.dtype == np.float64
+    sent = jax.core.ShapedArray((*aval.shape, 2), np.uint32) if in_words else aval
+
+    def callback(*arrays: Any) -> tuple[Any]:
+        value = _host(name, arrays, program, config)
+        if in_words:
+            return (np.ascontiguousarray(value)[..., None].view(np.uint32),)
+        return (value,)
+
+    # Not pure_callback: it hands over JAX arrays and deadlocks on one core (jax-ml/jax#24255).
+    results: Sequence[Any]
+    results, _, _ = mlir.emit_python_callback(
+        ctx.replace(avals_out=[sent]),
+        callback,
+        None,
+        operands,
+        ctx.avals_in,
+        [sent],
+        has_side_effect=False,
+        returns_token=False,
+    )
+    if not in_words:
+        return results
+    goal = mlir.aval_to_ir_type(ctx.module_context, aval)
+    return [stablehlo.bitcast_convert(goal, result) for result in results]
 
 
 # Batching: a new axis is merged into one that the operands have.
