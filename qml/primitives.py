@@ -24,7 +24,7 @@ a uint32 scalar.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -129,7 +129,6 @@ def _emit_callback(
         return (value,)
 
     # Not pure_callback: it hands over JAX arrays and deadlocks on one core (jax-ml/jax#24255).
-    results: Sequence[Any]
     results, _, _ = mlir.emit_python_callback(
         ctx.replace(avals_out=[sent]),
         callback,
@@ -143,7 +142,8 @@ def _emit_callback(
     if not in_words:
         return results
     goal = mlir.aval_to_ir_type(ctx.module_context, aval)
-    return [stablehlo.bitcast_convert(goal, result) for result in results]
+    (words,) = results
+    return [stablehlo.bitcast_convert(goal, cast(Any, words))]
 
 
 # Batching: a new axis is merged into one that the operands have.
