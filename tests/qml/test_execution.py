@@ -1,4 +1,4 @@
-"""Requests: what reaches an engine, what is recorded, and where the randomness comes from."""
+"""Requests: what reaches an engine, and what is recorded."""
 
 import functools
 import threading
@@ -13,7 +13,7 @@ from qml import execution, qkernel
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import AngleMap, Expectation, Program, Rotation
 from qml.config import AerConfig, ReferenceConfig
-from qml.errors import EngineError, SeedError
+from qml.errors import EngineError
 from qml.execution import SHIFT_RULES, execute, last_run, recorded
 from qml.simulators.base import Evaluation
 
@@ -189,84 +189,3 @@ def test_nan_angles_cost_no_shots_and_the_next_call_is_right():
             jax.block_until_ready(jitted(X.at[0].set(jnp.nan)))
         assert runs == []
         np.testing.assert_allclose(kernel(X)[0], np.cos(0.5), atol=0.2)
-
-
-# --- seeds
-
-
-def test_shots_under_jit_need_a_key():
-    staged = [
-        jax.jit(kernel),
-        jax.jit(jax.jacrev(kernel)),
-        jax.jacrev(jax.jit(kernel)),
-        lambda x: jax.jit(jax.vmap(kernel))(x[None]),
-        lambda x: jax.lax.map(kernel, x[None]),
-    ]
-    eager = [kernel, jax.jacrev(kernel), jax.hessian(kernel), lambda x: jax.vmap(kernel)(x[None])]
-    with qml.use(SHOTS):
-        for call in staged:
-            with pytest.raises(SeedError, match="500 shots.*under jit a kernel needs key="):
-                call(X)
-        for call in (*eager, jax.jit(functools.partial(kernel, key=0))):
-            assert np.isfinite(call(X)).all()
-
-
-def test_an_exact_backend_needs_no_key():
-    np.testing.assert_array_equal(jax.jit(kernel)(X), jax.jit(kernel)(X, key=jax.random.key(0)))
-
-
-@pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey, int, np.int64, np.uint32])
-def test_the_same_key_repeats_and_another_differs(make):
-    with qml.use(SHOTS):
-        np.testing.assert_array_equal(kernel(X, key=make(1)), kernel(X, key=make(1)))
-        assert (kernel(X, key=make(1)) != kernel(X, key=make(2))).any()
-
-
-def test_a_key_draws_under_jit_what_it_draws_outside():
-    jitted = jax.jit(lambda x, key: kernel(x, key=key))
-    with qml.use(SHOTS):
-        for key in (jax.random.key(1), jax.random.key(2)):
-            np.testing.assert_array_equal(jitted(X, key), kernel(X, key=key))
-
-
-def test_an_integer_key_may_be_an_argument_of_jit():
-    jitted = jax.jit(lambda x, key: kernel(x, key=key))
-    with qml.use(SHOTS):
-        np.testing.assert_array_equal(jitted(X, 1), jitted(X, 1))
-        assert (jitted(X, 1) != jitted(X, 2)).any()
-
-
-def test_calls_without_a_key_differ():
-    with qml.use(SHOTS):
-        values = {tuple(kernel(X).tolist()) for _ in range(10)}
-        gradients = {tuple(jax.jacrev(kernel)(X).ravel().tolist()) for _ in range(5)}
-    assert len(values) >= 8 and len(gradients) == 5
-
-
-@pytest.mark.parametrize("wrong", ["abc", 1.5, [1, 2, 3], jnp.float32(3)])
-def test_a_key_of_another_kind_is_refused(wrong):
-    with qml.use(SHOTS), pytest.raises(SeedError, match="jax.random key or an integer"):
-        kernel(X, key=wrong)
-
-
-def test_a_value_and_its_gradient_at_one_key_have_different_noise():
-    """cos and sin of the same angles: sharing noise would correlate f(a) and f'(a - pi/2)."""
-    cosine = qkernel(qubits=1)(lambda qc, t: qc.rx(t, 0) and qml.Z(0))
-    with qml.use(SHOTS):
-        noise = [
-            (
-                float(cosine(0.7, key=i)) - np.cos(0.7),
-                float(jax.grad(lambda t, i=i: cosine(t, key=i))(0.7)) + np.sin(0.7),
-            )
-            for i in range(200)
-        ]
-    assert abs(np.corrcoef(np.array(noise).T)[0, 1]) < 4 / np.sqrt(200)
-
-
-def test_plus_and_minus_shift_have_different_noise():
-    """At t = 0 both shifts have <Z> = 0; noise they share would cancel."""
-    cosine = qkernel(qubits=1)(lambda qc, t: qc.rx(t, 0) and qml.Z(0))
-    with qml.use(SHOTS):
-        gradients = np.array([jax.grad(cosine)(0.0) for _ in range(100)])
-    expected = 1 / np.sqrt(2 * 500)  # the mean of two independent samples of 500 shots
-    np.testing.assert_allclose(gradients.std(), expected, rtol=4 / np.sqrt(200))
