@@ -23,21 +23,15 @@ def slot_angles(angles: AngleMap, flat: jax.Array) -> jax.Array:
         bound = bound + jnp.dot(matrix, flat, precision=jax.lax.Precision.HIGHEST)
     for formula in angles.formulas:
         columns = [flat[which] for which in formula.arguments.T]
-        values = _function(formula.text)(*columns)
+        values = _function(formula.text, len(columns))(*columns)
+        values = jnp.broadcast_to(values, formula.slots.shape)  # what cancelled is a number
         bound = bound.at[formula.slots].add(values.astype(flat.dtype))
     return bound
 
 
 @lru_cache(maxsize=1024)
-def _function(text: str) -> Callable[..., jax.Array]:
-    """The elementwise JAX function of a formula in a0, a1, ..."""
-    expression = parse(text)
-    symbols = sorted(expression.free_symbols, key=lambda s: int(str(s)[1:]))
-    made: Any = sympy.lambdify(_all_symbols(symbols), expression, modules="jax", cse=True)
+def _function(text: str, count: int) -> Callable[..., jax.Array]:
+    """The elementwise JAX function of a formula in a0, a1, ..., some of which may be missing."""
+    symbols = [sympy.Symbol(f"a{j}", real=True) for j in range(count)]
+    made: Any = sympy.lambdify(symbols, parse(text), modules="jax", cse=True)
     return made  # type: ignore[no-any-return]
-
-
-def _all_symbols(used: list[sympy.Symbol]) -> list[sympy.Symbol]:
-    """a0 to the last one used: a symbol that cancels out still has its place."""
-    last = int(str(used[-1])[1:]) if used else -1
-    return [sympy.Symbol(f"a{j}", real=True) for j in range(last + 1)]

@@ -7,8 +7,18 @@ from functools import lru_cache
 
 import numpy as np
 from qiskit import QuantumCircuit
-from qiskit.circuit import CircuitInstruction, ControlFlowOp, Parameter, ParameterExpression
+from qiskit.circuit import (
+    CircuitInstruction,
+    ControlFlowOp,
+    ControlledGate,
+    Gate,
+    Instruction,
+    Operation,
+    Parameter,
+    ParameterExpression,
+)
 from qiskit.circuit.equivalence_library import SessionEquivalenceLibrary
+from qiskit.circuit.library import get_standard_gate_name_mapping
 from qiskit.transpiler import PassManager
 from qiskit.transpiler.exceptions import TranspilerError
 from qiskit.transpiler.passes import (
@@ -53,6 +63,7 @@ def lower(
         TracingError: a free parameter that is no argument.
     """
     _refuse_non_unitary(circuit)
+    circuit = _unambiguous(circuit)
     slots = _Slots(index, sum(int(np.prod(shape)) for _, shape in arguments) or len(index))
     operations: list[Rotation | Fixed] = []
     for name, instruction, qubits in _instructions(_unroll(circuit)):
@@ -166,6 +177,54 @@ def _instructions(
         yield instruction.operation.name, instruction, qubits
 
 
+def _unambiguous(circuit: QuantumCircuit) -> QuantumCircuit:
+    """The circuit with every gate of the user's own that has a known gate's name called otherwise.
+
+    Qiskit's passes and the gate table go by names; a sub-circuit called "h" is not a Hadamard.
+    """
+    replaced = {i: _renamed(one.operation) for i, one in enumerate(circuit.data) if _own(one)}
+    changed = {i: new for i, new in replaced.items() if new is not circuit.data[i].operation}
+    if not changed:
+        return circuit
+    renamed = circuit.copy()
+    for i, operation in changed.items():
+        renamed.data[i] = circuit.data[i].replace(operation=operation)
+    return renamed
+
+
+def _own(instruction: CircuitInstruction) -> bool:
+    """Whether this is no gate of Qiskit's library: a sub-circuit, or a class of the user's."""
+    kind = type(instruction.operation)
+    plain = (Gate, Instruction, ControlledGate)
+    library = str(kind.__module__).startswith("qiskit.") and kind not in plain
+    return not (instruction.is_standard_gate() or library)
+
+
+def _renamed(operation: Operation) -> Operation:
+    """The gate, or a copy with another name, or with such copies inside."""
+    definition = getattr(operation, "definition", None)
+    if definition is None:
+        return operation
+    inside = _unambiguous(definition)
+    if inside is definition and operation.name not in _known_names():
+        return operation
+    renamed = Instruction(
+        f"{operation.name} of the circuit",
+        operation.num_qubits,
+        operation.num_clbits,
+        operation.params,
+    )
+    renamed.definition = inside
+    return renamed
+
+
+@lru_cache(maxsize=1)
+def _known_names() -> frozenset[str]:
+    """What Qiskit's passes or the gate table take for a certain gate."""
+    equivalences = {key.name for key in SessionEquivalenceLibrary.keys()}
+    return frozenset({*get_standard_gate_name_mapping(), *equivalences, *BASIS, *IGNORED})
+
+
 def _refuse_non_unitary(circuit: QuantumCircuit) -> None:
     for instruction in circuit.data:
         operation = instruction.operation
@@ -183,6 +242,6 @@ def _unsupported(name: str) -> UnsupportedCircuitError:
             "measured at the end, for example [qml.Z(0)] or qml.probs(0, 1)."
         )
     return UnsupportedCircuitError(
-        f"the circuit holds {name!r}, which has no derivative here: mid-circuit measurement, reset "
-        "and feed-forward are not supported. Write a unitary circuit."
+        f"the circuit holds {name!r}, which has no derivative here: reset, feed-forward and the "
+        "circuit's control flow are not supported. Write a unitary circuit, with Python's loops."
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from qiskit.circuit import ParameterExpression
 from qiskit.quantum_info import Pauli as QiskitPauli, SparsePauliOp
 
-from qml.circuits.paulis import BITS, Pauli, PauliSum
+from qml.circuits.paulis import BITS, Pauli, PauliSum, qubit_index
 from qml.circuits.program import Expectation, Probabilities, expectation
 from qml.errors import ObservableError
 
@@ -38,8 +38,10 @@ def probs(*qubits: int | Sequence[int]) -> Probabilities:
     Raises:
         ObservableError: a qubit is named twice or is no integer.
     """
-    flat = qubits[0] if len(qubits) == 1 and not isinstance(qubits[0], int | np.integer) else qubits
-    named = tuple(_index(q) for q in flat)
+    listed = len(qubits) == 1 and isinstance(qubits[0], Iterable)
+    named = tuple(qubit_index(q) for q in (qubits[0] if listed else qubits))  # type: ignore[union-attr]
+    if qubits and not named:
+        raise ObservableError("probs got an empty list of qubits; probs() takes all of them.")
     if len(set(named)) != len(named):
         raise ObservableError(f"probs takes each qubit once, found {named}.")
     return Probabilities(named)
@@ -126,9 +128,3 @@ def _check_range(needed: int, num_qubits: int, what: str) -> None:
             f"{what} needs qubit {needed - 1}, but the kernel has {num_qubits} qubit(s), "
             f"0 to {num_qubits - 1}."
         )
-
-
-def _index(qubit: object) -> int:
-    if isinstance(qubit, bool) or not isinstance(qubit, int | np.integer) or qubit < 0:
-        raise ObservableError(f"a qubit is an integer from 0 on, found {qubit!r}.")
-    return int(qubit)

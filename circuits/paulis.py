@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Number
-from typing import cast
+from operator import index
+from typing import NoReturn, SupportsIndex
+
+from qml.errors import ObservableError
 
 LETTERS = {(0, 0): "I", (1, 0): "X", (0, 1): "Z", (1, 1): "Y"}
 BITS = {letter: bits for bits, letter in LETTERS.items()}
@@ -86,23 +89,20 @@ class PauliSum:
         return max((max(p.x, p.z).bit_length() for p in self.terms), default=0)
 
     def __add__(self, other: PauliSum | complex) -> PauliSum:
-        if isinstance(other, Number):
-            other = PauliSum({Pauli(0, 0): cast(complex, other)})
         if not isinstance(other, PauliSum):
-            return NotImplemented
+            other = PauliSum({Pauli(0, 0): _number(other)})
         total = dict(self.terms)
         for pauli, coefficient in other.terms.items():
             total[pauli] = total.get(pauli, 0) + coefficient
         return PauliSum(total)
 
     def __mul__(self, factor: complex) -> PauliSum:
-        if not isinstance(factor, Number):
-            return NotImplemented
-        return PauliSum({p: factor * c for p, c in self.terms.items()})
+        number = _number(factor)
+        return PauliSum({p: number * c for p, c in self.terms.items()})
 
     def __matmul__(self, other: PauliSum) -> PauliSum:
         if not isinstance(other, PauliSum):
-            return NotImplemented
+            _refuse(other)
         total = PauliSum({})
         for left, a in self.terms.items():
             for right, b in other.terms.items():
@@ -133,16 +133,48 @@ class PauliSum:
         return " + ".join(f"{c} * {factor(p)}" for p, c in self.terms.items()) or "0"
 
 
+def _number(factor: object) -> complex:
+    """A constant coefficient: a number, or an array of one with its value known."""
+    if isinstance(factor, Number):
+        return factor  # type: ignore[return-value]
+    if getattr(factor, "shape", None) == () and hasattr(factor, "item"):
+        value: complex = factor.item()
+        return value
+    _refuse(factor)
+
+
+def _refuse(other: object) -> NoReturn:
+    if isinstance(other, PauliSum):
+        hint = "Observables are multiplied by @."
+    else:
+        hint = (
+            "Observables take constant coefficients. What depends on arguments is weighted "
+            "outside: return the observables, and combine the kernel's result."
+        )
+    raise ObservableError(f"an observable cannot be combined with {other!r}. {hint}")
+
+
 def X(qubit: int) -> PauliSum:
-    """The observable X on one qubit."""
-    return PauliSum({Pauli(1 << qubit, 0): 1.0})
+    """The observable X on one qubit; ObservableError if `qubit` is no index."""
+    return PauliSum({Pauli(1 << qubit_index(qubit), 0): 1.0})
 
 
 def Y(qubit: int) -> PauliSum:
-    """The observable Y on one qubit."""
-    return PauliSum({Pauli(1 << qubit, 1 << qubit): 1.0})
+    """The observable Y on one qubit; ObservableError if `qubit` is no index."""
+    return PauliSum({Pauli(1 << qubit_index(qubit), 1 << qubit_index(qubit)): 1.0})
 
 
 def Z(qubit: int) -> PauliSum:
-    """The observable Z on one qubit."""
-    return PauliSum({Pauli(0, 1 << qubit): 1.0})
+    """The observable Z on one qubit; ObservableError if `qubit` is no index."""
+    return PauliSum({Pauli(0, 1 << qubit_index(qubit)): 1.0})
+
+
+def qubit_index(qubit: object) -> int:
+    """A qubit's number as a Python integer, which no mask overflows.
+
+    Raises:
+        ObservableError: it is no integer from 0 on.
+    """
+    if isinstance(qubit, bool) or not isinstance(qubit, SupportsIndex) or index(qubit) < 0:
+        raise ObservableError(f"a qubit is an integer from 0 on, found {qubit!r}.")
+    return index(qubit)

@@ -77,8 +77,9 @@ def trace(
         raise TracingError(
             f"tracing {with_shapes} failed: {type(error).__name__}: {error}. Arguments arrive as "
             "arrays of Qiskit parameters, of one sample each: check the shapes, batch with "
-            "jax.vmap or a layer, and keep numbers that steer Python (loop counts, flags) in "
-            "defaults or closures."
+            "jax.vmap or a layer, keep numbers that steer Python (loop counts, flags) in defaults "
+            "or closures, write functions as methods (x.sin(), x**0.5), and turn JAX constants "
+            "into NumPy ones."
         ) from error
     return Trace(circuit, program, measured.shape)
 

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, SupportsIndex
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
@@ -58,6 +58,7 @@ class EngineConfig(BaseModel):
     def __init__(self, **values: Any) -> None:
         # Before pydantic sees them: its errors keep the values, and these may be secrets.
         _refuse_unknown_keys(values, type(self).model_fields, type(self).__name__)
+        values = {key: _plain(value) for key, value in values.items()}
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -327,7 +328,7 @@ def _load(path: str, mtime_ns: int, size: int, inode: int) -> ConfigFile:
     """`load`, where everything but `path` only tells one state of the file from another."""
     with open(path, "rb") as stream:
         try:
-            content = tomllib.load(stream)
+            content = tomllib.loads(stream.read().decode("utf-8-sig"))
         except ValueError as error:  # TOMLDecodeError, not UTF-8, or an integer too long for int()
             raise ConfigError(f"{path}: is not valid TOML: {error}.") from None
     _refuse_unknown_keys(content, SECTIONS, path)
@@ -385,6 +386,13 @@ def _refuse_unknown_keys(found: Iterable[object], valid: Iterable[str], where: s
             f"there is no key {key!r}: {nearest(str(key), allowed)}" for key in unknown
         )
         raise ConfigError(f"{where}: {hints}")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's integers as Python's, which strict models ask for."""
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool | int):
+        return value.__index__()
+    return value
 
 
 def _looks_secret(key: str) -> bool:

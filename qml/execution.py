@@ -17,7 +17,7 @@ from qml.circuits.program import Program
 from qml.config import EngineConfig
 from qml.errors import EngineError
 from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
-from qml.simulators.base import Engine
+from qml.simulators.base import Evaluation
 from qml.simulators.registry import engine
 
 Array = NDArray[np.float64]
@@ -61,15 +61,18 @@ _records: list[list[Run]] = []
 _lock = threading.Lock()
 
 
-def prepare(config: EngineConfig) -> None:
-    """Makes the engine of a configuration, so that what it lacks is told before any work.
+def prepare(program: Program, config: EngineConfig) -> None:
+    """Makes the engine and shows it the Program, so that what cannot be is told before any work.
+
+    Inside compiled code it would come as a JaxRuntimeError.
 
     Raises:
+        EngineError: the engine cannot run the Program.
         DeviceError: the device asked for is not there.
         MissingDependencyError: the package behind the engine is not installed.
         UnknownNameError: the configuration names what the engine does not know.
     """
-    engine(config)
+    engine(config).check(program)
 
 
 def last_run() -> Run | None:
@@ -118,61 +121,75 @@ def execute(
     Raises:
         EngineError: angles that are not finite, on an engine that samples.
     """
-    runner = engine(config)
-
-    def evaluate(rows: Array, outputs: NDArray[np.bool_]) -> Array:
-        gradient = "none" if primitive == "expval" else "parameter_shift"
-        return _request(runner, primitive, gradient, program, config, seed, rows, outputs)
-
+    request = _Request(primitive, program, config, seed)
     if primitive == "expval":
-        return evaluate(a, np.ones(program.num_outputs, np.bool_))
-    return SHIFT_RULES[primitive](evaluate, program.num_outputs, a, *operands)
+        value = request.evaluate(a, np.ones(program.num_outputs, np.bool_))
+    else:
+        rule = SHIFT_RULES[primitive]
+        value = rule(request.evaluate, program.num_outputs, a, *operands)
+    request.record()
+    return value
 
 
-def _request(
-    runner: Engine,
-    primitive: str,
-    gradient: str,
-    program: Program,
-    config: EngineConfig,
-    seed: int,
-    rows: Array,
-    outputs: NDArray[np.bool_],
-) -> Array:
-    global _last
-    if not len(rows):
-        return np.zeros((0, program.num_outputs))
-    finite = np.asarray(np.isfinite(rows).all(axis=1))
-    if not finite.all() and getattr(config, "shots", None) is not None:
-        raise EngineError(
-            f"{(~finite).sum()} of {len(rows)} rows of angles hold NaN or infinity; nothing was "
-            f"sent to the {config.kind!r} engine, which spends shots. Look for a diverged training "
-            "step or an unscaled input."
+class _Request:
+    """One request to an engine, in parts where a rule cannot hold all of its rows at once."""
+
+    def __init__(self, primitive: str, program: Program, config: EngineConfig, seed: int) -> None:
+        self.primitive, self.program, self.config = primitive, program, config
+        self._seed = seed
+        self._rows = 0
+        self._seconds = 0.0
+        self._answers: list[Evaluation] = []
+
+    def evaluate(self, rows: Array, outputs: NDArray[np.bool_]) -> Array:
+        """The outputs (R, M) at rows of angles (R, K); NaN where a row is not finite.
+
+        Raises:
+            EngineError: a row is not finite, and the engine samples.
+        """
+        if not len(rows):
+            return np.zeros((0, self.program.num_outputs))
+        finite = np.asarray(np.isfinite(rows).all(axis=1))
+        if not finite.all() and getattr(self.config, "shots", None) is not None:
+            raise EngineError(
+                f"{(~finite).sum()} of {len(rows)} rows of angles hold NaN or infinity; nothing "
+                f"was sent to the {self.config.kind!r} engine, which spends shots. Look for a "
+                "diverged training step or an unscaled input."
+            )
+        start = time.perf_counter()
+        answer = engine(self.config).expval(
+            self.program,
+            np.where(finite[:, None], rows, 0.0),
+            outputs=outputs,
+            seed=_folded(self._seed, self.primitive, len(self._answers)),
         )
-    start = time.perf_counter()
-    answer = runner.expval(
-        program,
-        np.where(finite[:, None], rows, 0.0),
-        outputs=outputs,
-        seed=_folded(seed, primitive),
-    )
-    run = Run(
-        primitive=primitive,
-        gradient=gradient,
-        kind=config.kind,
-        device=answer.device,
-        rows=len(rows),
-        jobs=answer.jobs,
-        shots=answer.shots,
-        seconds=time.perf_counter() - start,
-    )
-    with _lock:
-        _last = run
-        for record in _records:
-            record.append(run)
-    return np.where(finite[:, None], answer.values, np.nan)
+        self._seconds += time.perf_counter() - start
+        self._rows += len(rows)
+        self._answers.append(answer)
+        return np.where(finite[:, None], answer.values, np.nan)
+
+    def record(self) -> None:
+        """Makes this the last run; a request that asked for nothing is none."""
+        global _last
+        if not self._answers:
+            return
+        run = Run(
+            primitive=self.primitive,
+            gradient="none" if self.primitive == "expval" else "parameter_shift",
+            kind=self.config.kind,
+            device=self._answers[0].device,
+            rows=self._rows,
+            jobs=sum(answer.jobs for answer in self._answers),
+            shots=sum(answer.shots for answer in self._answers),
+            seconds=self._seconds,
+        )
+        with _lock:
+            _last = run
+            for record in _records:
+                record.append(run)
 
 
-def _folded(seed: int, primitive: str) -> int:
-    sequence = np.random.SeedSequence([seed, zlib.crc32(primitive.encode())])
+def _folded(seed: int, primitive: str, part: int) -> int:
+    """A seed for each part of each primitive's request, all different."""
+    sequence = np.random.SeedSequence([seed, zlib.crc32(primitive.encode()), part])
     return int(sequence.generate_state(1)[0])

@@ -8,8 +8,9 @@ in each of them, and with e_k a unit vector
     d2E/da_k^2    = [E(a + pi e_k) - E(a)] / 2
 
 (Schuld et al., PRA 99, 032331 (2019); Mari et al., PRA 103, 012405 (2021)). Every function here
-asks its evaluator once, with all rows that its result depends on: slots whose tangent is zero in
-the whole batch, and outputs whose cotangent is, are left out, which is exact by linearity.
+asks its evaluator for all rows that its result depends on, and no others: slots whose tangent is
+zero in the whole batch, and outputs whose cotangent is, are left out, which is exact by linearity.
+It asks once, or in parts where all rows together would fill the memory.
 
 Shapes: a (B, K), E (B, M). Tangents and cotangents carry further axes, so that several directions
 share the rows of one `a`: T, U and C belong to one operand, S to both operands of a second order.
@@ -27,9 +28,12 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 Evaluator = Callable[[Array, NDArray[np.bool_]], Array]
-"""(rows (R, K), wanted outputs (M,)) -> values (R, M): one request."""
+"""(rows (R, K), wanted outputs (M,)) -> values (R, M)."""
 
 SHIFT: Final = np.pi / 2
+
+PART: Final = 1 << 22
+"""Angles in one call of an evaluator, at least one row per sample: 32 MiB."""
 
 
 def expval_jvp(evaluate: Evaluator, num_outputs: int, a: Array, t: Array) -> Array:
@@ -73,11 +77,9 @@ def expval_curvature(evaluate: Evaluator, num_outputs: int, a: Array, t: Array, 
 
 def _jacobian(evaluate: Evaluator, wanted: NDArray[np.bool_], a: Array, slots: Indices) -> Array:
     """dE/da_k for k in slots: (B, k, M), from 2 rows per sample and slot."""
-    shift = np.zeros((len(slots), a.shape[1]))
-    shift[np.arange(len(slots)), slots] = SHIFT
-    rows = a[:, None, None, :] + np.stack([shift, -shift], axis=1)
-    values = evaluate(rows.reshape(-1, a.shape[1]), wanted)
-    plus, minus = np.moveaxis(values.reshape(len(a), len(slots), 2, -1), 2, 0)
+    shifted = np.tile(slots, 2)[:, None]
+    by = np.repeat([SHIFT, -SHIFT], len(slots))[:, None]
+    plus, minus = np.split(_shifted(evaluate, wanted, a, shifted, by), 2, axis=1)
     return 0.5 * (plus - minus)
 
 
@@ -92,28 +94,40 @@ def _hessian(
     grid = np.stack(np.meshgrid(left, right, indexing="ij"), axis=-1).reshape(-1, 2)
     pairs, where = np.unique(np.sort(grid, axis=1), axis=0, return_inverse=True)
     equal = pairs[:, 0] == pairs[:, 1]
-    shifts = [np.zeros((int(equal.any()), a.shape[1]))]
-    shifts.append(_unit(pairs[equal, 0], a.shape[1]) * 2 * SHIFT)
-    one, other = (_unit(side, a.shape[1]) * SHIFT for side in pairs[~equal].T)
-    shifts += [one + other, one - other, other - one, -one - other]
-    rows = a[:, None, :] + np.concatenate(shifts)
-    values = evaluate(rows.reshape(-1, a.shape[1]), wanted).reshape(len(a), rows.shape[1], -1)
-    centre, diagonal, *corners = np.split(
-        values, np.cumsum([len(block) for block in shifts])[:-1], axis=1
-    )
+    same, different = pairs[equal], pairs[~equal]
+    centre = same[:1]
+    shifted = np.concatenate([centre, same, *[different] * 4])
+    signs = [(0, 0), (1, 1), (1, 1), (1, -1), (-1, 1), (-1, -1)]
+    sizes = [len(centre), len(same), *[len(different)] * 4]
+    by = SHIFT * np.repeat(np.array(signs, np.float64), sizes, axis=0)
+    values = _shifted(evaluate, wanted, a, shifted, by)
+    middle, diagonal, *corners = np.split(values, np.cumsum(sizes)[:-1], axis=1)
     second = np.empty((len(a), len(pairs), values.shape[2]))
-    if equal.any():
-        second[:, equal] = 0.5 * (diagonal - centre)
+    if len(same):
+        second[:, equal] = 0.5 * (diagonal - middle)
     second[:, ~equal] = 0.25 * (corners[0] - corners[1] - corners[2] + corners[3])
     return second[:, where.ravel()].reshape(len(a), len(left), len(right), -1)
 
 
+def _shifted(
+    evaluate: Evaluator, wanted: NDArray[np.bool_], a: Array, slots: Indices, by: Array
+) -> Array:
+    """E (B, N, M) at a with slots[n, i] shifted by by[n, i], for every i; both are (N, 1 or 2)."""
+    parts = []
+    step = max(1, PART // max(a.size, 1))
+    for start in range(0, len(slots), step):
+        part = slice(start, start + step)
+        shifts = np.zeros((len(slots[part]), a.shape[1]))
+        for column, angles in zip(slots[part].T, by[part].T, strict=True):
+            shifts[np.arange(len(shifts)), column] += angles
+        rows = a[:, None, :] + shifts
+        values = evaluate(rows.reshape(-1, a.shape[1]), wanted)
+        parts.append(values.reshape(len(a), len(shifts), -1))
+    return np.concatenate(parts, axis=1)
+
+
 def _contract(subscripts: str, *operands: Array) -> Array:
     return np.asarray(np.einsum(subscripts, *operands, optimize=True))
-
-
-def _unit(slots: Indices, num_slots: int) -> Array:
-    return np.eye(num_slots)[slots]
 
 
 def _used(operand: Array) -> Indices:

@@ -15,7 +15,7 @@ from qml.circuits.binding import slot_angles
 from qml.circuits.program import Program
 from qml.circuits.tracing import Leaf, Trace, trace
 from qml.config import EngineConfig, resolve
-from qml.errors import ArgumentError, DtypeError, nearest
+from qml.errors import ArgumentError, DtypeError, KernelNameError, nearest
 from qml.execution import prepare
 from qml.primitives import expval
 from qml.registry import Registry
@@ -33,7 +33,8 @@ class Kernel:
     Call it like the function, without the circuit. The shapes of the arguments fix the trace, as in
     `jax.jit`; every JAX transformation applies. One call is one sample: batch with `jax.vmap`.
     Arguments are arrays or pytrees of arrays; a default that is not overridden is handed to the
-    function as it is, so it may steer Python (a depth, a flag).
+    function as it is, so it may steer Python (a depth, a flag). The function runs once per shapes:
+    what it reads from globals or a closure is as it was then.
 
     Attributes:
         name: under which `qml.kernels` lists it.
@@ -58,10 +59,20 @@ class Kernel:
             num_qubits=num_qubits,
             function=function,
             signature=_signature(function),
+            __signature__=_with_keywords(_signature(function)),
         )
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a kernel is immutable: define another instead of setting {name!r}.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by name: the reader must have imported the module that defines it."""
+        if kernels.get(self.name) is not self:
+            raise KernelNameError(
+                f"the kernel {self.name!r} was replaced by another one of that name, so its name "
+                "cannot stand for it in a pickle. Give it a name of its own."
+            )
+        return _registered, (self.name,)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}{self.signature} on {self.num_qubits} qubit(s)>"
@@ -91,13 +102,19 @@ class Kernel:
             TracingError, ObservableError, UnsupportedCircuitError: see `trace`.
             SeedError: a backend with shots under `jit` without `key`.
             ConfigError, UnknownNameError: the backend cannot be resolved.
+            EngineError: it cannot run this circuit.
             DeviceError, MissingDependencyError: what the backend needs is not there.
         """
         config = resolve(backend)
         if gradient is not None:
             config = config.model_copy(update={"gradient": gradient})
-        prepare(config)
         leaves, traced = self._traced(args, kwargs)
+        symbolic = [name for name, leaf in leaves if isinstance(leaf, jax.ShapeDtypeStruct)]
+        if symbolic:
+            raise ArgumentError(
+                f"{self.name}: {symbolic} hold shapes, not numbers. Use `trace`, or jax.eval_shape."
+            )
+        prepare(traced.program, config)
         dtype = _dtype(leaves)
         flat = [jnp.asarray(leaf, dtype).reshape(-1) for _, leaf in leaves]
         arguments = jnp.concatenate(flat) if flat else jnp.zeros((0,), dtype)
@@ -160,7 +177,9 @@ kernels: Final[Registry[Kernel]] = Registry()
 """The registry: name -> Kernel."""
 
 
-def qkernel(*, qubits: int, name: str | None = None) -> Callable[[Callable[..., Any]], Kernel]:
+def qkernel(
+    function: None = None, /, *, qubits: int | None = None, name: str | None = None
+) -> Callable[[Callable[..., Any]], Kernel]:
     """A kernel from a function `f(qc, ...)` that writes a Qiskit circuit and returns observables.
 
     The first argument is an empty QuantumCircuit; the others are arrays of Qiskit parameters, 0-d
@@ -184,7 +203,7 @@ def qkernel(*, qubits: int, name: str | None = None) -> Callable[[Callable[..., 
     >>> print(f"{cosine(0.5):.6f} {jax.grad(cosine)(0.5):.6f}")
     0.877583 -0.479426
     """
-    if callable(qubits):
+    if function is not None or qubits is None:
         raise ArgumentError("qkernel needs the number of qubits: write @qkernel(qubits=4).")
     if isinstance(qubits, bool) or not isinstance(qubits, int | np.integer) or qubits < 1:
         raise ArgumentError(f"qubits must be an integer of at least 1, got {qubits!r}.")
@@ -196,6 +215,21 @@ def qkernel(*, qubits: int, name: str | None = None) -> Callable[[Callable[..., 
         return kernel
 
     return decorate
+
+
+def _registered(name: str) -> Kernel:
+    return kernels[name]
+
+
+def _with_keywords(signature: inspect.Signature) -> inspect.Signature:
+    """The signature with the keywords of every kernel call, for tools such as `jax.jit`."""
+    parameters = list(signature.parameters.values())
+    at = len(parameters)
+    if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD:
+        at -= 1
+    kind = inspect.Parameter.KEYWORD_ONLY
+    keywords = [inspect.Parameter(name, kind, default=None) for name in RESERVED]
+    return signature.replace(parameters=[*parameters[:at], *keywords, *parameters[at:]])
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:

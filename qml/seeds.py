@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from qml.config import EngineConfig
-from qml.errors import SeedError
+from qml.errors import ArgumentError, SeedError
 
 _counters: dict[EngineConfig, Iterator[int]] = {}
 _lock = threading.Lock()
@@ -26,9 +26,11 @@ def request_seed(config: EngineConfig, key: Any = None) -> Any:
 
     Args:
         config: of the backend; it samples if it has `shots`.
-        key: a JAX random key, or an integer.
+        key: a JAX random key, or an integer. Under `vmap` over keys, the requests of all samples
+            are one, and its seed depends on all keys together.
 
     Raises:
+        ArgumentError: the key is neither.
         SeedError: under `jit` without a key, since the compiled function would repeat its noise.
     """
     shots = getattr(config, "shots", None)
@@ -44,10 +46,21 @@ def request_seed(config: EngineConfig, key: Any = None) -> Any:
             )
         with _lock:
             count = next(_counters.setdefault(config, itertools.count()))
-        return _from_entropy([config.seed, count])
-    if isinstance(key, int | np.integer):
+        # With the digest, since two backends that are compared must not share their noise.
+        return _from_entropy([config.seed, count, int(config.digest[:16], 16)])
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
         return _from_entropy([int(key) % 2**64])
-    return jax.random.bits(key, (), jnp.uint32)
+    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+    if dtype is not None and shape == ():
+        if jnp.issubdtype(dtype, jnp.integer):
+            key = jax.random.key(key)
+        if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+            return jax.random.bits(key, (), jnp.uint32)
+    if dtype == jnp.uint32 and shape == (2,):  # a raw key
+        return jax.random.bits(key, (), jnp.uint32)
+    raise ArgumentError(
+        f"key= takes one JAX random key, as of jax.random.key(0), or an integer, got {key!r}."
+    )
 
 
 def _from_entropy(entropy: list[int]) -> np.uint32:

@@ -36,6 +36,14 @@ class Engine(Protocol):
     the call. They are called from several threads.
     """
 
+    def check(self, program: Program) -> None:
+        """Returns if the engine can run the Program; cheap, called whenever a kernel is.
+
+        Raises:
+            EngineError: it cannot, and why.
+        """
+        ...
+
     def expval(
         self,
         program: Program,

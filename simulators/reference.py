@@ -26,6 +26,14 @@ class ReferenceEngine:
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
 
+    def check(self, program: Program) -> None:
+        """See Engine.check."""
+        if program.num_qubits > MAX_QUBITS:
+            raise EngineError(
+                f"the reference engine simulates at most {MAX_QUBITS} qubits, the kernel has "
+                f"{program.num_qubits}. Use kind = 'aer'."
+            )
+
     def expval(
         self,
         program: Program,
@@ -35,11 +43,6 @@ class ReferenceEngine:
         seed: int,
     ) -> Evaluation:
         """See Engine.expval."""
-        if program.num_qubits > MAX_QUBITS:
-            raise EngineError(
-                f"the reference engine simulates at most {MAX_QUBITS} qubits, the kernel has "
-                f"{program.num_qubits}. Use kind = 'aer'."
-            )
         rows = max(1, _CHUNK_AMPLITUDES >> program.num_qubits)
         chunks = [
             _expectations(program, evolve(program, angles[i : i + rows]), outputs)
@@ -70,16 +73,21 @@ def _rotate(state: State, rotation: Rotation, angles: NDArray[np.float64]) -> St
 
 
 def _apply_pauli(state: State, pauli: Pauli) -> State:
-    source, phase = _action(pauli, state.shape[1])
+    size = state.shape[1]
+    small = size <= _CACHED_AMPLITUDES
+    source, phase = _cached_action(pauli, size) if small else _action(pauli, size)
     return state[:, source] * phase
 
 
-@lru_cache(maxsize=512)
 def _action(pauli: Pauli, size: int) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
     """P|psi>[i] = phase[i] psi[source[i]], from P = i^|x&z| X^x Z^z."""
     source = np.arange(size) ^ pauli.x
     signs = 1 - 2 * (np.bitwise_count(source & pauli.z) % 2).astype(np.int64)
     return source, 1j ** ((pauli.x & pauli.z).bit_count() % 4) * signs
+
+
+_CACHED_AMPLITUDES = 1 << 10  # 24 kB a string
+_cached_action = lru_cache(maxsize=512)(_action)
 
 
 def _apply_matrix(state: State, gate: Fixed, num_qubits: int) -> State:

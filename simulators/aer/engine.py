@@ -65,6 +65,11 @@ class AerEngine:
         self._compiled = lru_cache(PROGRAMS)(self._compile)
         self._request = lru_cache(REQUESTS)(self._prepare)
 
+    def check(self, program: Program) -> None:
+        """See Engine.check: a noisy machine must have enough qubits."""
+        if self._machine is not None:
+            self._machine.check(program.num_qubits)
+
     def expval(
         self,
         program: Program,

@@ -73,17 +73,21 @@ class Machine:
             optimization_level=OPTIMIZATION_LEVEL, backend=self.backend, seed_transpiler=SEED
         )
 
+    def check(self, num_qubits: int) -> None:
+        """Raises EngineError where the machine has fewer qubits than that."""
+        if num_qubits > self.backend.num_qubits:
+            raise EngineError(
+                f"noise = {self.name!r}: the circuit has {num_qubits} qubits, the machine "
+                f"{self.backend.num_qubits}. Choose the fake device of a larger machine."
+            )
+
     def compiled(self, circuit: QuantumCircuit) -> tuple[QuantumCircuit, tuple[int, ...], Patch]:
         """(circuit on the qubits it uses, where each of its qubits ends, that part of the machine).
 
         Raises:
             EngineError: the circuit is too wide, cannot be compiled, or no noise touches it.
         """
-        if circuit.num_qubits > self.backend.num_qubits:
-            raise EngineError(
-                f"noise = {self.name!r}: the circuit has {circuit.num_qubits} qubits, the machine "
-                f"{self.backend.num_qubits}. Choose the fake device of a larger machine."
-            )
+        self.check(circuit.num_qubits)
         try:
             native = self._passes.run(circuit)
         except TranspilerError as error:
