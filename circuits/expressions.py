@@ -104,7 +104,7 @@ def _form(keyed: _Keyed, count: int) -> tuple[tuple[float, ...], float] | str:
     if expression.has(sympy.I):
         expression = sympy.expand(expression)
     if expression.has(sympy.I):
-        raise TracingError(f"an angle must be real, found {keyed.text}.")
+        raise TracingError(f"an angle must be real and finite, found {keyed.text}.")
     return str(sympy.srepr(expression))
 
 
@@ -172,6 +172,6 @@ def parse(text: str) -> sympy.Expr:
 
 def _real(value: complex) -> float:
     number = complex(value)
-    if number.imag != 0:
-        raise TracingError(f"an angle must be real, found the number {number}.")
+    if number.imag != 0 or not cmath.isfinite(number):
+        raise TracingError(f"an angle must be real and finite, found the number {number}.")
     return number.real

@@ -118,7 +118,7 @@ class PauliSum:
         return self * -1
 
     def __sub__(self, other: PauliSum | complex) -> PauliSum:
-        return self + (-other)
+        return self + (-other if isinstance(other, PauliSum) else -_number(other))
 
     def __rsub__(self, other: complex) -> PauliSum:
         return -self + other

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from qml.circuits.tracing import Trace
 from qml.config import EngineConfig
@@ -46,14 +47,19 @@ class BatchedKernel:
         An argument with a default may be left out.
 
         Raises:
-            ArgumentError: a weight that is no argument of the kernel, or not exactly one argument
-                left for the data, or `data_axes` is negative.
+            ArgumentError: `weights` is no mapping of names, a weight is no argument of the kernel,
+                not exactly one argument is left for the data, or `data_axes` is no count.
             ShapeError: a weight's shape is no sequence of sizes.
         """
+        if not isinstance(weights, Mapping) or not all(isinstance(name, str) for name in weights):
+            raise ArgumentError(
+                f"{kernel.name}: weights must map the name of each argument that is trained to its "
+                f"shape, such as {{'theta': (2, 4)}}, got {weights!r}."
+            )
         shapes = tuple((name, _shape(kernel, name, shape)) for name, shape in weights.items())
         named = [p for p in kernel.signature.parameters.values() if p.kind not in _VARIADIC]
         for name in weights:
-            if name not in kernel.signature.parameters:
+            if name not in [p.name for p in named]:
                 raise ArgumentError(
                     f"{kernel.name}{kernel.signature} has no argument {name!r} to be a weight; "
                     f"{nearest(name, [p.name for p in named])}"
@@ -66,9 +72,10 @@ class BatchedKernel:
                 f"must have exactly one argument left for the data, found {found}. Name every "
                 "other argument in weights={name: shape}, or give it a default."
             )
-        if data_axes < 0:
-            raise ArgumentError(f"data_axes counts axes, so it cannot be {data_axes}.")
-        return cls(kernel, left[0], data_axes, shapes)
+        whole = isinstance(data_axes, int | np.integer) and not isinstance(data_axes, bool)
+        if not whole or data_axes < 0:
+            raise ArgumentError(f"data_axes counts axes, so it cannot be {data_axes!r}.")
+        return cls(kernel, left[0], int(data_axes), shapes)
 
     def sample_shape(self, shape: Sequence[int | None]) -> Shape:
         """The shape of one sample, the last axes of a batch of this shape.
@@ -105,7 +112,7 @@ class BatchedKernel:
         """The JAX function f(key, batch, *weights) -> (values,) on this engine.
 
         `batch` is (..., *features), `values` (..., M), one request for all samples. `key` holds two
-        integers of randomness, None where the engine is exact. The values come in a tuple, because
+        integers of randomness; an exact engine makes no use of it and takes None. The values come in a tuple, because
         every derivative of f does too.
         """
 

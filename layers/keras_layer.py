@@ -12,15 +12,26 @@ import keras
 import numpy as np
 
 from qml.config import EngineConfig, resolve
-from qml.errors import ArgumentError, DtypeError, KernelNameError, ShapeError
+from qml.errors import (
+    ArgumentError,
+    DtypeError,
+    KernelNameError,
+    QMLError,
+    ShapeError,
+    UnknownNameError,
+)
+from qml.execution import prepare
 from qml.kernel import Backend, Kernel, kernels
 from qml.layers.batch import BatchedKernel
+from qml.registry import same
+from qml.simulators.registry import engine
 
 ON_TENSORFLOW: Final = keras.backend.backend() == "tensorflow"
 if ON_TENSORFLOW:
     from qml.layers.tensorflow_bridge import HostOperation
 
 HALF: Final = ("float16", "bfloat16")
+FULL: Final = ("float32", "float64")
 
 
 @keras.saving.register_keras_serializable("qml")
@@ -33,7 +44,8 @@ class QuantumLayer(keras.layers.Layer):
 
     The layer computes in its dtype, float32 or float64. Angles in half precision would be wrong in
     the third digit, so under a global policy such as "mixed_float16" this layer alone stays in
-    float32; float64 on the JAX backend needs JAX's own double precision switched on.
+    float32; float64 on the JAX backend needs JAX's own double precision switched on. A mask is
+    handed on, as long as it does not reach into the samples (`data_axes` of at most 1).
 
     The backend is fixed here, once: a later `with qml.use(...)` has no effect on the layer, only
     `set_backend` has. Gradients of any order pass through, to the weights and to the inputs.
@@ -53,10 +65,11 @@ class QuantumLayer(keras.layers.Layer):
 
     Raises:
         UnknownNameError: no kernel or backend has that name.
-        ArgumentError: `weights` do not fit the kernel's arguments.
+        ArgumentError: `kernel` is none, or `weights` do not fit its arguments.
         ShapeError: a weight's shape is no tuple of sizes.
-        DtypeError: half precision was asked for this layer.
+        DtypeError: the layer would compute in another dtype than float32 or float64.
         ConfigError: the backend cannot be resolved.
+        DeviceError, MissingDependencyError: what the backend needs is not there.
 
     >>> import qml
     >>> @qml.qkernel(qubits=2)
@@ -82,24 +95,29 @@ class QuantumLayer(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if self.compute_dtype in HALF:
-            if kwargs.get("dtype") is not None:
-                raise DtypeError(
-                    f"{self.name}: dtype {kwargs['dtype']!r} computes in {self.compute_dtype}, "
-                    "which is too coarse for angles. Leave dtype out, or pass 'float32'."
-                )
+        if self.compute_dtype in HALF and kwargs.get("dtype") is None:
             self.dtype_policy = "float32"
-        found = kernels[kernel] if isinstance(kernel, str) else kernel
-        self._batched = BatchedKernel.of(found, weights, data_axes)
+        if self.compute_dtype not in FULL:
+            raise DtypeError(
+                f"{self.name}: dtype {self.dtype_policy.name!r} computes in {self.compute_dtype}, "
+                "which is too coarse for angles. Pass dtype='float32' or 'float64'."
+            )
+        self._batched = BatchedKernel.of(_kernel(kernel), weights, data_axes)
+        # Over one axis more a mask would reach into the samples, and could not be handed on.
+        self.supports_masking = data_axes <= 1
         if initializer is None:
             initializer = keras.initializers.RandomUniform(-np.pi, np.pi)
         self._initializer = keras.initializers.get(initializer)
         self._angles: list[Any] = []
-        self._use(resolve(backend), gradient)
+        self._backend = _configuration(backend, gradient)
+        self._evaluate = self._batched.on(self._backend)
+        if ON_TENSORFLOW:
+            self._operation = HostOperation(
+                lambda: self._evaluate, (1 + len(self._batched.weights),)
+            )
+            self.supports_jit = False
         # A variable even where the backend is exact, so that a saved model fits any backend.
-        entropy = [self._backend.seed, zlib.crc32(self.name.encode())]
-        seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
-        self._seeds = keras.random.SeedGenerator(seed)
+        self._seeds = keras.random.SeedGenerator(self._seed())
 
     @property
     def kernel(self) -> Kernel:
@@ -110,9 +128,27 @@ class QuantumLayer(keras.layers.Layer):
         """The engine this layer runs on; `set_backend` changes it."""
         return self._backend
 
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        # Before Keras, which has other errors for what has no shape.
+        shape = getattr(inputs, "shape", None)
+        if shape is None:
+            raise ArgumentError(
+                f"{self.name}: one array of inputs is expected, given to the argument "
+                f"{self._batched.data!r} of {self.kernel.name}, got a {type(inputs).__name__}. "
+                "Concatenate several arrays to one."
+            )
+        if getattr(shape, "rank", 0) is None:
+            raise ShapeError(
+                f"{self.name}: the inputs must have a known number of axes, but have shape "
+                f"{shape}. State their shape, as by tf.ensure_shape."
+            )
+        return super().__call__(inputs, *args, **kwargs)
+
     def build(self, input_shape: Sequence[int | None]) -> None:
         self._sample = self._batched.sample_shape(input_shape)
-        self._batched.trace(self._sample)  # a kernel that cannot be traced is told now
+        # A circuit that cannot be traced, or not run on this backend, is told now.
+        self._program = self._batched.trace(self._sample).program
+        prepare(self._program, self._backend)
         for name, shape in self._batched.weights:
             # Each with random numbers of its own.
             initializer = self._initializer
@@ -136,17 +172,20 @@ class QuantumLayer(keras.layers.Layer):
         self._check_precision(inputs)
         batch = keras.ops.cast(inputs, self.compute_dtype)
         angles = [keras.ops.convert_to_tensor(angle) for angle in self._angles]
-        shots = getattr(self._backend, "shots", None)
-        key = None if shots is None else self._seeds.next()
         if ON_TENSORFLOW:
+            # With a key in any case: a graph that was traced stays when the backend changes.
             shape = self.compute_output_shape(inputs.shape)
-            (values,) = self._operation(key, [batch, *angles], [shape])
+            (values,) = self._operation(self._seeds.next(), [batch, *angles], [shape])
         else:
+            shots = getattr(self._backend, "shots", None)
+            key = None if shots is None else self._seeds.next()
             (values,) = self._evaluate(key, batch, *angles)
         return values
 
     def get_config(self) -> dict[str, Any]:
         """Plain data: the kernel by its registered name, the backend as a table.
+
+        Once the layer is built also the circuit's digest, and for which shape of a sample.
 
         Raises:
             KernelNameError: the name belongs to another kernel by now.
@@ -158,7 +197,7 @@ class QuantumLayer(keras.layers.Layer):
                 "name, which a copy of the layer would run. Give each a name of its own: "
                 "@qkernel(qubits=..., name=...)."
             )
-        return {
+        config = {
             **super().get_config(),
             "kernel": name,
             "weights": {name: list(shape) for name, shape in self._batched.weights},
@@ -166,6 +205,9 @@ class QuantumLayer(keras.layers.Layer):
             "initializer": keras.initializers.serialize(self._initializer),
             "data_axes": self._batched.data_axes,
         }
+        if self.built:
+            config |= {"sample": list(self._sample), "digest": self._program.digest}
+        return config
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> QuantumLayer:
@@ -173,24 +215,38 @@ class QuantumLayer(keras.layers.Layer):
 
         Raises:
             UnknownNameError: no kernel of that name is registered in this process.
+            KernelNameError: it writes another circuit than the one of the layer described.
         """
         # Not Keras' own, which wraps every error in its own.
-        return cls(**config)
+        config = dict(config)
+        sample, digest = config.pop("sample", None), config.pop("digest", None)
+        layer = cls(**config)
+        if digest is not None and layer._digest(tuple(sample)) != digest:
+            raise KernelNameError(
+                f"{layer.name}: the kernel {layer.kernel.name!r} writes another circuit than when "
+                "the layer was saved or copied, so its weights would mean something else. Restore "
+                "the kernel as it was, and give the new one a name of its own: "
+                "@qkernel(qubits=..., name=...)."
+            )
+        return layer
 
-    def _use(self, backend: EngineConfig, gradient: str | None) -> None:
-        if gradient is not None:
-            backend = backend.model_copy(update={"gradient": gradient})
-        self._backend = backend
+    def _use(self, backend: EngineConfig) -> None:
+        """Runs on this backend from now on, in whatever was traced before too on TensorFlow."""
+        seed, self._backend = self._backend.seed, backend
         self._evaluate = self._batched.on(backend)
-        if ON_TENSORFLOW:
-            self._operation = HostOperation(self._evaluate, (1 + len(self._batched.weights),))
-            self.supports_jit = False
+        if backend.seed != seed:
+            self._seeds.state.assign([self._seed(), 0])
+
+    def _seed(self) -> int:
+        """Where the layer's random state starts, other than that of other layers."""
+        entropy = [self._backend.seed, zlib.crc32(self.name.encode())]
+        return int(np.random.SeedSequence(entropy).generate_state(1)[0])
 
     def _check_precision(self, inputs: Any) -> None:
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         if not dtype.startswith(("float", "bfloat", "int", "uint")):
             raise DtypeError(f"{self.name}: the inputs must be real numbers, got {dtype}.")
-        if self.compute_dtype in HALF:
+        if self.compute_dtype not in FULL:
             raise DtypeError(
                 f"{self.name}: its dtype policy was changed, and now computes in "
                 f"{self.compute_dtype}, which is too coarse for angles. Set it to 'float32'."
@@ -203,33 +259,49 @@ class QuantumLayer(keras.layers.Layer):
             )
 
     def _same_as(self, other: Kernel) -> bool:
-        """Whether both write the same circuit for the shapes of this layer."""
+        """Whether both write the same circuit; before the shapes are known, by the same code."""
         if not self.built:
-            return False
+            return same(self.kernel, other)
         batched = self._batched
-        theirs = BatchedKernel.of(other, dict(batched.weights), batched.data_axes)
-        return theirs.trace(self._sample).program == batched.trace(self._sample).program
+        try:
+            theirs = BatchedKernel.of(other, dict(batched.weights), batched.data_axes)
+            return theirs.trace(self._sample).program == self._program
+        except QMLError:  # it cannot be traced with these arguments
+            return False
+
+    def _digest(self, sample: tuple[int, ...]) -> str | None:
+        """Of the circuit for samples of this shape, None where the kernel writes none."""
+        try:
+            return self._batched.trace(sample).program.digest
+        except QMLError:
+            return None
 
 
 def set_backend(model: keras.layers.Layer, backend: Backend, gradient: str | None = None) -> None:
     """Moves every quantum layer of a model, however deep, to another backend.
 
-    What Keras compiled for the model (its train, test and predict functions) is dropped and made
-    anew on the next call, and on the JAX backend so is every function that JAX compiled in this
-    process. Weights, optimizer and random state stay. Pass the outermost model: on the TensorFlow
-    backend another model that shares the layers, or a `tf.function` of your own, keeps what it has
-    traced.
+    All that was traced or compiled with the layers inside follows, functions of your own too, and
+    so does a training in whose callbacks this is called. On the JAX backend, every function that
+    JAX compiled in this process is compiled anew for that. Weights and optimizer stay; random state
+    too, unless the new backend has another seed: then the layers start as if made with it.
 
     Args:
-        model: a model or layer that holds quantum layers, or is one.
+        model: a model or layer that holds quantum layers, or is one; in a callback the model that
+            is trained.
         backend: name, table or configuration; None is the ambient backend, now.
         gradient: the rule for derivatives, instead of the backend's.
 
     Raises:
-        ArgumentError: there is no quantum layer in it.
-        ConfigError, UnknownNameError: the backend cannot be resolved; nothing has changed then.
+        ArgumentError: `model` is no Keras layer or model, or there is no quantum layer in it.
+        ConfigError, UnknownNameError: the backend cannot be resolved.
+        DeviceError, MissingDependencyError: what it needs is not there.
+        EngineError: it cannot run a circuit of the model.
+
+    After an error nothing has changed.
     """
-    config = resolve(backend)
+    if not isinstance(model, keras.layers.Layer):
+        raise ArgumentError(f"set_backend takes a Keras model or layer, got {model!r}.")
+    config = _configuration(backend, gradient)
     parts = list(model._flatten_layers())  # `layers` of a model leaves out those inside of layers
     quantum = [part for part in parts if isinstance(part, QuantumLayer)]
     if not quantum:
@@ -238,10 +310,39 @@ def set_backend(model: keras.layers.Layer, backend: Backend, gradient: str | Non
             "unbuilt parts may hold none yet: call it on data first."
         )
     for layer in quantum:
-        layer._use(config, gradient)
-    for part in parts:
-        if isinstance(part, keras.Model):
-            part.train_function = part.test_function = part.predict_function = None
+        if layer.built:
+            prepare(layer._program, config)
+    if not ON_TENSORFLOW and isinstance(model, keras.Model):
+        model.jax_state_sync()  # else a training would put the old random state back
+    for layer in quantum:
+        layer._use(config)
     if not ON_TENSORFLOW:
-        # Functions that the user compiled, with the layer inside, would stay on the old backend.
+        # Compiled functions with the layer inside, Keras' too, would stay on the old backend.
         jax.clear_caches()
+
+
+def _kernel(kernel: Kernel | str) -> Kernel:
+    if isinstance(kernel, Kernel):
+        return kernel
+    if not isinstance(kernel, str):
+        raise ArgumentError(
+            f"kernel must be a function decorated by @qkernel, or the name of one, got {kernel!r}."
+        )
+    try:
+        return kernels[kernel]
+    except UnknownNameError as error:
+        if not kernel.startswith("__main__."):
+            raise
+        raise UnknownNameError(
+            f"{error} A kernel defined in a script has that name only there: give it a name of its "
+            "own, @qkernel(qubits=..., name=...), to load its models elsewhere."
+        ) from None
+
+
+def _configuration(backend: Backend, gradient: str | None) -> EngineConfig:
+    """What was asked for, once its engine is there."""
+    config = resolve(backend)
+    if gradient is not None:
+        config = config.model_copy(update={"gradient": gradient})
+    engine(config)
+    return config

@@ -8,7 +8,7 @@ The price: no XLA compilation and no export to a SavedModel, as the function liv
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -25,6 +25,10 @@ Function = Callable[..., tuple[Any, ...]]
 """A pure JAX function (key, *arrays) -> tuple of arrays, all of one floating dtype."""
 
 
+def _itself(function: Function) -> Function:
+    return function
+
+
 class HostOperation:
     """The TensorFlow operation of a JAX function of a key and some arrays.
 
@@ -32,19 +36,30 @@ class HostOperation:
     unknown size. Nothing is differentiated with respect to the key. `tape.jacobian` works, but asks
     the engine once per output, one after the other: TensorFlow cannot batch host functions.
 
+    Which function that is, is asked at every run: graphs traced before follow a change.
+
     Args:
-        function: the JAX function.
+        current: gives the JAX function as of now, always of the same shapes.
         groups: how many arrays it takes, first the points where it is evaluated, then one group of
             cotangents for every order. The derivative is one operation per group, so a graph leaves
             out the requests for groups that it needs no derivative of.
         num_results: how many arrays it returns.
+        derive: makes what runs of the current function, as a derivative of it; by default itself.
     """
 
-    def __init__(self, function: Function, groups: tuple[int, ...], num_results: int = 1) -> None:
-        self._function = function
+    def __init__(
+        self,
+        current: Callable[[], Function],
+        groups: tuple[int, ...],
+        num_results: int = 1,
+        derive: Callable[[Function], Function] = _itself,
+    ) -> None:
+        self._current = current
         self._groups = groups
         self._num_results = num_results
-        self._compiled = jax.jit(function)
+        self._derive = derive
+        # Of the last function only, so that one which was replaced is let go.
+        self._compiled = lru_cache(maxsize=1)(lambda function: jax.jit(derive(function)))
 
     def __call__(
         self, key: tf.Tensor | None, arrays: Sequence[tf.Tensor], shapes: Sequence[Any]
@@ -85,10 +100,11 @@ class HostOperation:
         split = len(operands) - sum(self._groups)
         key = operands[0] if split else None
         arrays = operands[split:]
+        compiled = self._compiled(self._current())
         if arrays[0].dtype == np.float64 and jnp.result_type(float) != np.float64:
             with jax.enable_x64(True):
-                return [np.asarray(result) for result in self._compiled(key, *arrays)]
-        return [np.asarray(result) for result in self._compiled(key, *arrays)]
+                return [np.asarray(result) for result in compiled(key, *arrays)]
+        return [np.asarray(result) for result in compiled(key, *arrays)]
 
     @property
     def _parts(self) -> list[slice]:
@@ -104,17 +120,22 @@ class HostOperation:
     def _pullback(self, part: slice) -> HostOperation:
         count = sum(self._groups)
 
-        def pullback(key: Any, *operands: Any) -> tuple[Any, ...]:
-            arrays, cotangents = operands[:count], operands[count:]
+        def derive(current: Function) -> Function:
+            function = self._derive(current)
 
-            def along(*moved: Any) -> tuple[Any, ...]:
-                return self._function(key, *arrays[: part.start], *moved, *arrays[part.stop :])
+            def pullback(key: Any, *operands: Any) -> tuple[Any, ...]:
+                arrays, cotangents = operands[:count], operands[count:]
 
-            _, transpose = jax.vjp(along, *arrays[part])
-            return tuple(transpose(tuple(cotangents)))
+                def along(*moved: Any) -> tuple[Any, ...]:
+                    return function(key, *arrays[: part.start], *moved, *arrays[part.stop :])
+
+                _, transpose = jax.vjp(along, *arrays[part])
+                return tuple(transpose(tuple(cotangents)))
+
+            return pullback
 
         size = part.stop - part.start
-        return HostOperation(pullback, (*self._groups, self._num_results), size)
+        return HostOperation(self._current, (*self._groups, self._num_results), size, derive)
 
 
 def _refuse_export() -> None:

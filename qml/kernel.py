@@ -65,6 +65,9 @@ class Kernel:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a kernel is immutable: define another instead of setting {name!r}.")
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a kernel is immutable: {name!r} cannot be deleted.")
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by name: the reader must have imported the module that defines it."""
         if kernels.get(self.name) is not self:
@@ -152,21 +155,30 @@ class Kernel:
         except TypeError as error:
             valid = [*self.signature.parameters, *RESERVED]
             unknown = [name for name in kwargs if name not in valid]
-            hint = f" {nearest(unknown[0], valid)}" if unknown else ""
-            raise ArgumentError(f"{self.name}{self.signature}: {error}.{hint}") from None
-        paths, structure = jax.tree_util.tree_flatten_with_path(dict(bound.arguments))
-        leaves = [(_leaf_name(path), leaf) for path, leaf in paths]
+            problem = f"{error}."
+            if unknown:
+                problem = f"there is no argument {unknown[0]!r}: {nearest(unknown[0], valid)}"
+            raise ArgumentError(f"{self.name}{self.signature}: {problem}") from None
+        # Not as a dict, which JAX would sort: the order of the arguments is that of the signature.
+        names = tuple(bound.arguments)
+        paths, structure = jax.tree_util.tree_flatten_with_path(tuple(bound.arguments.values()))
+        leaves = [
+            (f"{names[path[0].idx]}{jax.tree_util.keystr(path[1:])}", leaf) for path, leaf in paths
+        ]
         for name, leaf in leaves:
             _check_real(self.name, name, leaf)
         shapes = tuple((name, tuple(np.shape(leaf))) for name, leaf in leaves)
-        return leaves, _trace(self, structure, shapes)
+        return leaves, _trace(self, names, structure, shapes)
 
 
 # Bounded, so that programs which make kernels in a loop do not grow.
 @lru_cache(maxsize=256)
-def _trace(kernel: Kernel, structure: Any, leaves: tuple[Leaf, ...]) -> Trace:
+def _trace(
+    kernel: Kernel, names: tuple[str, ...], structure: Any, leaves: tuple[Leaf, ...]
+) -> Trace:
     def write(circuit: Any, symbols: Any) -> object:
-        arguments = jax.tree_util.tree_unflatten(structure, symbols)
+        values = jax.tree_util.tree_unflatten(structure, symbols)
+        arguments: Any = dict(zip(names, values, strict=True))
         bound = inspect.BoundArguments(kernel.signature, arguments)
         return kernel.function(circuit, *bound.args, **bound.kwargs)
 
@@ -249,11 +261,6 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
             "call. Rename the argument(s)."
         )
     return signature.replace(parameters=others, return_annotation=signature.empty)
-
-
-def _leaf_name(path: Any) -> str:
-    """theta, params['w'][0]: the argument, then the way into its pytree."""
-    return f"{path[0].key}{jax.tree_util.keystr(path[1:])}"
 
 
 def _check_real(kernel: str, name: str, leaf: Any) -> None:

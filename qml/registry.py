@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any, Protocol, TypeVar
 
 import jax
@@ -37,6 +37,10 @@ class Registry(Mapping[str, K]):
             )
         return self._kernels[name]
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """The kernel of that name, or the default."""
+        return self._kernels.get(name, default)
+
     def __contains__(self, name: object) -> bool:
         return name in self._kernels
 
@@ -57,7 +61,7 @@ class Registry(Mapping[str, K]):
                 constants, defaults or closure differ.
         """
         other = self._kernels.get(kernel.name)
-        if explicit and other is not None and not _same(other, kernel):
+        if explicit and other is not None and not same(other, kernel):
             raise KernelNameError(
                 f"the name {kernel.name!r} belongs to another kernel, defined in "
                 f"{other.function.__module__}, with other code, constants or closure. Choose "
@@ -66,7 +70,11 @@ class Registry(Mapping[str, K]):
         self._kernels[kernel.name] = kernel
 
 
-def _same(one: Named, other: Named) -> bool:
+def same(one: Named, other: Named) -> bool:
+    """Whether two kernels have equal code, constants, defaults, closures and widths.
+
+    What their functions read from globals is not compared.
+    """
     f, g = one.function, other.function
     if not isinstance(f, FunctionType) or not isinstance(g, FunctionType):
         return f is g
@@ -74,9 +82,21 @@ def _same(one: Named, other: Named) -> bool:
 
 
 def _content(function: FunctionType) -> tuple[Any, ...]:
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    cells = [_contents(cell) for cell in function.__closure__ or ()]
     keyword_defaults = sorted((function.__kwdefaults__ or {}).items())
     return _code(function.__code__), function.__defaults__, keyword_defaults, cells
+
+
+def _contents(cell: CellType) -> object:
+    """What a closure's cell holds; _UNKNOWN as long as its variable is not assigned."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _UNKNOWN
+
+
+_UNKNOWN = object()
+"""Equal to anything: which of two cells was filled first says nothing about the functions."""
 
 
 def _code(code: CodeType) -> tuple[Any, ...]:
@@ -86,10 +106,14 @@ def _code(code: CodeType) -> tuple[Any, ...]:
 
 def _equal(one: object, other: object) -> bool:
     """Equality of nested values, of arrays too; 1 and 1.0 differ, as they do in a circuit."""
+    if one is _UNKNOWN or other is _UNKNOWN:
+        return True
     if type(one) is not type(other):
         return False
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_equal, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_equal(one[k], other[k]) for k in one)
     if isinstance(one, np.ndarray | jax.Array):
         return np.array_equal(one, other)  # type: ignore[arg-type]
     return one is other or bool(one == other)

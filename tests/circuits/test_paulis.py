@@ -6,6 +6,7 @@ from hypothesis import given, strategies as st
 from qiskit.quantum_info import Pauli as QiskitPauli
 
 from qml.circuits.paulis import Pauli, PauliSum, X, Y, Z
+from qml.errors import ObservableError
 
 N = 3
 strings = st.text("IXYZ", min_size=N, max_size=N).map(
@@ -75,12 +76,12 @@ def test_what_is_no_number_and_no_sum_is_refused(wrong):
         lambda: Z(0) * wrong,
         lambda: Z(0) @ wrong,
     ):
-        with pytest.raises(TypeError):
+        with pytest.raises(ObservableError, match="constant coefficients"):
             combine()
 
 
 def test_two_observables_are_multiplied_by_the_operator_product():
-    with pytest.raises(TypeError):
+    with pytest.raises(ObservableError, match="multiplied by @"):
         Z(0) * Z(1)
     assert (Z(0) @ Z(1)).terms == {Pauli(0, 3): 1}
 

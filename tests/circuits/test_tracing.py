@@ -190,7 +190,6 @@ def has_an_infinite_angle(qc, x):
         (has_another_symbol, r"free parameter\(s\) \['free'\]"),
         (has_a_complex_angle, "real"),
         (has_an_infinite_angle, "finite"),
-        (lambda qc, x: x * qml.Z(0), "unsupported operand"),
     ],
 )
 def test_a_function_that_cannot_become_a_circuit_is_refused(write, message):

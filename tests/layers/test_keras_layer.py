@@ -182,7 +182,9 @@ def test_half_precision_policies_leave_the_angles_in_single_precision(policy):
 
 
 def test_half_precision_for_the_layer_itself_is_refused():
-    with pytest.raises(DtypeError, match="'mixed_float16' computes in float16.*Leave dtype out"):
+    with pytest.raises(
+        DtypeError, match="'mixed_float16' computes in float16.*Pass dtype='float32'"
+    ):
         QuantumLayer(cosine, {}, dtype="mixed_float16")
     layer = QuantumLayer(cosine, {})
     layer.dtype_policy = "bfloat16"

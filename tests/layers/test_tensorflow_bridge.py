@@ -35,7 +35,7 @@ def shifted_cosine(qc, x, w):
 def cosine(x, w):
     """cos(x + w), (B, 1), through the bridge."""
     function = BatchedKernel.of(shifted_cosine, {"w": ()}, 1).on(resolve("reference"))
-    (value,) = HostOperation(function, (2,))(None, [x, w], [x.shape])
+    (value,) = HostOperation(lambda: function, (2,))(None, [x, w], [x.shape])
     return value
 
 
@@ -84,7 +84,7 @@ def test_the_key_has_no_gradient_and_the_arrays_have():
     key = tf.constant([1, 2], tf.int64)
     with tf.GradientTape() as tape:
         tape.watch([key, X])
-        (value,) = HostOperation(function, (2,))(key, [X, W], [X.shape])
+        (value,) = HostOperation(lambda: function, (2,))(key, [X, W], [X.shape])
     with_respect_to_key, slope = tape.gradient(value, [key, X])
     assert with_respect_to_key is None
     np.testing.assert_allclose(slope, -np.sin(X + W), atol=0.2)
@@ -140,7 +140,7 @@ def through_products(key, x, w):
     (once,) = evaluate(None, jnp.sum(x @ x @ x, axis=1, keepdims=True), w)
     return evaluate(None, jnp.sum(x @ (x * once) @ x, axis=1, keepdims=True), w)
 x = np.random.default_rng(0).normal(size=(700, 700)) / 700
-(found,) = HostOperation(through_products, (2,))(None, [x, np.array(0.3)], [(700, 1)])
+(found,) = HostOperation(lambda: through_products, (2,))(None, [x, np.array(0.3)], [(700, 1)])
 once = np.cos(np.sum(x @ x @ x, axis=1, keepdims=True) + 0.3)
 right = np.cos(np.sum(x @ (x * once) @ x, axis=1, keepdims=True) + 0.3)
 print(abs(found.numpy() - right).max() < 1e-13)

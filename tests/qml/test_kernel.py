@@ -143,7 +143,7 @@ def test_complex_tracers_are_refused_too():
 
 @pytest.mark.parametrize("x", [np.zeros(2), np.zeros((2, 0)), [0.1, 0.2]])
 def test_a_shape_that_does_not_fit_names_the_argument(x):
-    with pytest.raises(TracingError, match=r"w: \(\), x.*batch with jax.vmap or a layer"):
+    with pytest.raises(TracingError, match=r"with x.*w: \(\).*batch with jax.vmap or a layer"):
         kernel(x, 0.5)
     exactly(kernel(0.3, 0.5), VALUE)
 
@@ -171,7 +171,7 @@ def test_integers_are_promoted_and_large_ones_too():
 # --- the decorator
 
 
-@pytest.mark.parametrize("qubits", [0, -1, True, "3", 2.0, None])
+@pytest.mark.parametrize("qubits", [0, -1, True, "3", 2.0])
 def test_the_number_of_qubits_is_a_positive_integer(qubits):
     with pytest.raises(ArgumentError, match="qubits must be an integer of at least 1, got"):
         qkernel(qubits=qubits)(lambda qc: qml.Z(0))
@@ -202,7 +202,9 @@ def test_a_function_without_a_place_for_the_circuit_is_refused(function):
 
 def test_a_kernel_looks_like_its_function_without_the_circuit():
     assert kernel.__name__ == "kernel" and kernel.__doc__.startswith("The product of the cosines")
-    assert str(inspect.signature(kernel)) == str(kernel.signature) == "(x, w, depth=2)"
+    assert str(kernel.signature) == "(x, w, depth=2)"
+    keywords = ", *, key=None, backend=None, gradient=None)"
+    assert str(inspect.signature(kernel)) == str(kernel.signature)[:-1] + keywords
     assert repr(kernel).endswith("kernel(x, w, depth=2) on 2 qubit(s)>")
     assert isinstance(kernel, Kernel) and kernel.num_qubits == 2
 

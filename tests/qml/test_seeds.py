@@ -9,7 +9,7 @@ import pytest
 
 import qml
 from qml import qkernel
-from qml.errors import SeedError
+from qml.errors import ArgumentError, SeedError
 
 SHOTS = {"kind": "aer", "shots": 500}
 
@@ -76,7 +76,10 @@ def test_calls_without_a_key_differ():
 
 @pytest.mark.parametrize("wrong", ["abc", 1.5, [1, 2, 3], jnp.float32(3)])
 def test_a_key_of_another_kind_is_refused(wrong):
-    with qml.use(SHOTS), pytest.raises(SeedError, match="jax.random key or an integer"):
+    with (
+        qml.use(SHOTS),
+        pytest.raises(ArgumentError, match=r"jax\.random\.key\(0\), or an integer"),
+    ):
         kernel(X, key=wrong)
 
 

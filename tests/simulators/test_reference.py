@@ -63,9 +63,7 @@ def test_states_stay_normalised_over_a_long_circuit():
 def test_the_limit_of_qubits_is_an_error_with_a_way_out():
     wide = program_of(reference.MAX_QUBITS + 1)
     with pytest.raises(EngineError, match="at most 20 qubits, the kernel has 21. Use kind = 'aer'"):
-        ReferenceEngine(ReferenceConfig()).expval(
-            wide, np.zeros((1, 0)), outputs=np.ones(1, np.bool_), seed=0
-        )
+        ReferenceEngine(ReferenceConfig()).check(wide)
 
 
 def test_rows_in_pieces_equal_rows_at_once(monkeypatch):
@@ -81,6 +79,6 @@ def test_rows_in_pieces_equal_rows_at_once(monkeypatch):
 
 
 def test_the_memory_of_cached_strings_does_not_grow_with_the_circuit():
-    """At 20 qubits each string's indices and signs are 24 MiB."""
-    held = reference._action.cache_parameters()["maxsize"] * 24
-    assert held < 1024
+    """Each string's indices and signs are 24 bytes an amplitude."""
+    strings = reference._cached_action.cache_parameters()["maxsize"]
+    assert strings * 24 * reference._CACHED_AMPLITUDES < 16 * 2**20
