@@ -24,6 +24,9 @@ from qml.seeds import request_seed
 RESERVED: Final = ("key", "backend", "gradient")
 """Keywords of every kernel call; a kernel's function cannot use them as argument names."""
 
+TRACES: Final = 256
+"""How many shapes of arguments a kernel keeps its circuit for, the least recently used go first."""
+
 Backend = str | Mapping[str, Any] | EngineConfig | None
 
 
@@ -47,6 +50,7 @@ class Kernel:
     num_qubits: int
     function: Callable[..., Any]
     signature: inspect.Signature
+    _traces: Callable[..., Trace]
 
     def __init__(self, function: Callable[..., Any], num_qubits: int, name: str) -> None:
         copied: dict[str, Any] = {
@@ -60,6 +64,8 @@ class Kernel:
             function=function,
             signature=_signature(function),
             __signature__=_with_keywords(_signature(function)),
+            # Of the kernel's own, so that what is compiled for it goes when it goes.
+            _traces=lru_cache(maxsize=TRACES)(self._trace),
         )
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -168,21 +174,16 @@ class Kernel:
         for name, leaf in leaves:
             _check_real(self.name, name, leaf)
         shapes = tuple((name, tuple(np.shape(leaf))) for name, leaf in leaves)
-        return leaves, _trace(self, names, structure, shapes)
+        return leaves, self._traces(names, structure, shapes)
 
+    def _trace(self, names: tuple[str, ...], structure: Any, leaves: tuple[Leaf, ...]) -> Trace:
+        def write(circuit: Any, symbols: Any) -> object:
+            values = jax.tree_util.tree_unflatten(structure, symbols)
+            arguments: Any = dict(zip(names, values, strict=True))
+            bound = inspect.BoundArguments(self.signature, arguments)
+            return self.function(circuit, *bound.args, **bound.kwargs)
 
-# Bounded, so that programs which make kernels in a loop do not grow.
-@lru_cache(maxsize=256)
-def _trace(
-    kernel: Kernel, names: tuple[str, ...], structure: Any, leaves: tuple[Leaf, ...]
-) -> Trace:
-    def write(circuit: Any, symbols: Any) -> object:
-        values = jax.tree_util.tree_unflatten(structure, symbols)
-        arguments: Any = dict(zip(names, values, strict=True))
-        bound = inspect.BoundArguments(kernel.signature, arguments)
-        return kernel.function(circuit, *bound.args, **bound.kwargs)
-
-    return trace(write, kernel.name, kernel.num_qubits, leaves)
+        return trace(write, self.name, self.num_qubits, leaves)
 
 
 kernels: Final[Registry[Kernel]] = Registry()

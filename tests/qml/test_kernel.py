@@ -1,10 +1,12 @@
 """`@qkernel`: how arguments bind, which backend runs, and what is refused."""
 
 import functools
+import gc
 import inspect
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import jax
@@ -332,11 +334,28 @@ def test_a_kernel_is_traced_once_per_shapes():
 
 
 def test_the_cache_of_traces_is_bounded():
-    bound = kernel_module._trace.cache_info().maxsize
-    assert bound == 256
-    for _ in range(bound + 10):
-        cosine_of(1)(0.1)
-    assert kernel_module._trace.cache_info().currsize == bound
+    calls = []
+
+    @qkernel(qubits=1)
+    def counted(qc, x):
+        calls.append(x.shape)
+        return qml.Z(0)
+
+    for size in range(kernel_module.TRACES + 10):
+        counted.trace(np.zeros(size))
+    for size in (kernel_module.TRACES + 9, 0):  # the newest is kept, the oldest is gone
+        counted.trace(np.zeros(size))
+    assert kernel_module.TRACES == 256 and len(calls) == kernel_module.TRACES + 10 + 1
+
+
+def test_a_kernel_that_is_dropped_takes_its_circuits_along():
+    kernel = cosine_of(1)
+    kernel(0.1)
+    circuit = weakref.ref(kernel.trace(0.1).circuit)
+    cosine_of(2)  # takes its name
+    del kernel
+    gc.collect()
+    assert circuit() is None
 
 
 MEMORY = """
