@@ -24,6 +24,9 @@ from pathlib import Path
 
 os.environ.setdefault("KERAS_BACKEND", "jax")  # Keras reads it when it is imported
 
+import qml.layers  # before Keras: it says what to do where Keras' backend does not fit
+
+# isort: split
 import keras
 import numpy as np
 from matplotlib.figure import Figure
@@ -32,8 +35,6 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-
-import qml
 
 QUBITS = 4
 SETS = {"wine": load_wine, "digits": load_digits}
@@ -121,9 +122,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="the first of three seeds")
     parser.add_argument("--plot", type=Path, default=Path("keras_classifier.png"))
     options = parser.parse_args()
+    if not 0 <= options.seed < 2**32 - 2:  # what NumPy takes, twice more
+        parser.error(f"--seed must be from 0 to 2**32 - 3, got {options.seed}")
+    formats = Figure().canvas.get_supported_filetypes()
+    if options.plot.suffix.lower().lstrip(".") not in formats:
+        parser.error(f"--plot {options.plot}: must end in one of {', '.join(sorted(formats))}")
+    place = options.plot if options.plot.exists() else options.plot.parent
+    if options.plot.is_dir() or not os.access(place, os.W_OK):
+        parser.error(f"--plot {options.plot}: no file can be written there")
     seeds, epochs = (1, 2) if options.quick else (3, 30)
     numbers = range(options.seed, options.seed + seeds)
-    runs = [train(options.data, seed, epochs, options.backend) for seed in numbers]
+    try:
+        runs = [train(options.data, seed, epochs, options.backend) for seed in numbers]
+    except qml.QMLError as error:  # the first layer says what is wrong with the backend
+        parser.error(str(error))
     plot(runs, options.data, options.plot)
     last = 100 * np.array([[run["hybrid"][-1], run["classical"][-1]] for run in runs])
     print("\nAccuracy on unseen samples after the last epoch (%)\nseed    hybrid  classical")

@@ -19,6 +19,7 @@ curve, so the errors are no forecast for another molecule: the subject is deriva
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -83,6 +84,23 @@ def initial_weights(seed: int) -> Weights:
     return {"theta": jnp.array(theta), "readout": jnp.array(readout), "shift": jnp.array(0.0)}
 
 
+def load_weights(path: Path) -> Weights:
+    """Weights that a training has left.
+
+    Raises:
+        OSError, ValueError: the file cannot be read, or holds something else.
+    """
+    found = json.loads(path.read_text(encoding="utf-8"))
+    expected = {name: value.shape for name, value in initial_weights(0).items()}
+    if not isinstance(found, dict) or found.keys() != expected.keys():
+        raise ValueError(f"must hold an object with the keys {', '.join(expected)}")
+    for name, shape in expected.items():
+        value = np.asarray(found[name])
+        if value.shape != shape or value.dtype.kind not in "iuf" or not np.isfinite(value).all():
+            raise ValueError(f"{name} must hold finite numbers of shape {shape}")
+    return {name: jnp.array(found[name], float) for name in expected}
+
+
 def energy_loss(weights: Weights) -> jax.Array:
     """Mean square error of the training energies, in units of their variance."""
     energies = jax.vmap(energy, (0, None))(R[TRAINING], weights)
@@ -96,7 +114,7 @@ def force_loss(weights: Weights) -> jax.Array:
 
 
 def train(loss: Callable[[Weights], jax.Array], start: Weights, steps: int) -> Weights:
-    """The weights after `steps` evaluations of the loss and its gradient, by L-BFGS."""
+    """The weights by L-BFGS, whose last line search begins within `steps` evaluations."""
     flat_start, unravel = ravel_pytree(start)
     value_and_slope = jax.jit(jax.value_and_grad(lambda flat: loss(unravel(flat))))
     losses = []
@@ -207,15 +225,13 @@ def report_training(seed: int, steps: int, output: Path) -> None:
     seconds, rows = time.perf_counter() - began, sum(request.rows for request in requests)
     print(table(models))
     print(f"{requests[-1].kind}: {seconds:.1f} s, {len(requests)} requests, {rows} circuits")
-    output.mkdir(parents=True, exist_ok=True)
     plot(models).savefig(output / "lih_forces.png", dpi=150)
     weights = {key: value.tolist() for key, value in models["energies, forces"].items()}
     (output / "lih_weights.json").write_text(json.dumps(weights, indent=1) + "\n")
     print(f"plot and weights are in {output}/")
 
 
-def report_comparison(seed: int, steps: int, backend: EngineConfig, weights: Path) -> None:
-    trained = {key: jnp.array(value) for key, value in json.loads(weights.read_text()).items()}
+def report_comparison(seed: int, steps: int, backend: EngineConfig, trained: Weights) -> None:
     found = compare(backend, initial_weights(seed), trained, steps)
     print(f"{backend.kind} against {DEFAULT_KIND}, {steps} steps of Adam, largest differences:")
     print(*(f"{name} {difference:.1e}" for name, difference in found.items()), sep=", ")
@@ -223,24 +239,53 @@ def report_comparison(seed: int, steps: int, backend: EngineConfig, weights: Pat
         sys.exit(f"the backends disagree by more than {TOLERANCE}")
 
 
+def writable(folder: Path, parser: argparse.ArgumentParser) -> Path:
+    """The folder, made where there is none; an error of the command line where that fails."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--output {folder}: cannot be made a folder: {error.strerror}")
+    if not os.access(folder, os.W_OK):
+        parser.error(f"--output {folder}: cannot be written to")
+    return folder
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", help="a name in qml.toml or a kind of engine")
     parser.add_argument("--train", action="store_true", help="train there instead of comparing")
     parser.add_argument("--quick", action="store_true", help="20 steps of training")
-    parser.add_argument("--steps", type=int, help="of L-BFGS (1000), of Adam in comparing (5)")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        help="evaluations in training (1000), a few more to end a line search; or Adam's steps in "
+        "comparing (5)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the initial weights (0)")
     parser.add_argument("--output", type=Path, default=Path("lih_forces"), help="folder to write")
     parser.add_argument("--weights", type=Path, default=DATA / "lih_weights.json", help="compared")
     args = parser.parse_args()
     if args.steps is not None and args.steps < 1:
         parser.error(f"--steps must be at least 1, got {args.steps}")
+    if args.seed < 0:
+        parser.error(f"--seed must be at least 0, got {args.seed}")
+    try:
+        trained = load_weights(args.weights)
+    except (OSError, ValueError) as error:
+        parser.error(f"--weights {args.weights}: {error}")
     try:
         with qml.use(args.backend) as backend:
+            if (shots := getattr(backend, "shots", None)) is not None:
+                parser.error(
+                    "this script needs exact expectation values, but the backend draws "
+                    f"{shots} shots for each: drop the key 'shots' of the backend"
+                )
+            potential(0.0, np.zeros((3, 2, 3)))  # a backend that is not there is told now
             if args.train or backend == resolve(DEFAULT_KIND):
-                report_training(args.seed, args.steps or (20 if args.quick else 1000), args.output)
+                steps = args.steps or (20 if args.quick else 1000)
+                report_training(args.seed, steps, writable(args.output, parser))
             else:
-                report_comparison(args.seed, args.steps or 5, backend, args.weights)
+                report_comparison(args.seed, args.steps or 5, backend, trained)
     except qml.QMLError as error:
         parser.error(str(error))
 

@@ -112,8 +112,8 @@ class BatchedKernel:
         """The JAX function f(key, batch, *weights) -> (values,) on this engine.
 
         `batch` is (..., *features), `values` (..., M), one request for all samples. `key` holds two
-        integers of randomness; an exact engine makes no use of it and takes None. The values come in a tuple, because
-        every derivative of f does too.
+        integers of randomness; an exact engine makes no use of it, and may get None. The values
+        come in a tuple, because every derivative of f does too.
         """
 
         def evaluate(key: Any, batch: jax.Array, *weights: jax.Array) -> tuple[jax.Array]:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
+from qml.circuits.program import Program
 from qml.config import EngineConfig, resolve
 from qml.errors import (
     ArgumentError,
@@ -48,7 +49,9 @@ class QuantumLayer(keras.layers.Layer):
     handed on, as long as it does not reach into the samples (`data_axes` of at most 1).
 
     The backend is fixed here, once: a later `with qml.use(...)` has no effect on the layer, only
-    `set_backend` has. Gradients of any order pass through, to the weights and to the inputs.
+    `set_backend` has. Gradients of any order pass through, to the weights and to the inputs. A
+    backend with shots draws from a state of the layer, like Keras' Dropout: inside a `jax.jit` of
+    your own, call the model by its `stateless_call`.
 
     Args:
         kernel: a Kernel, or the name of a registered one.
@@ -65,7 +68,7 @@ class QuantumLayer(keras.layers.Layer):
 
     Raises:
         UnknownNameError: no kernel or backend has that name.
-        ArgumentError: `kernel` is none, or `weights` do not fit its arguments.
+        ArgumentError: that is no kernel, or `weights` do not fit its arguments.
         ShapeError: a weight's shape is no tuple of sizes.
         DtypeError: the layer would compute in another dtype than float32 or float64.
         ConfigError: the backend cannot be resolved.
@@ -96,7 +99,7 @@ class QuantumLayer(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         if self.compute_dtype in HALF and kwargs.get("dtype") is None:
-            self.dtype_policy = "float32"
+            self.dtype_policy = keras.DTypePolicy("float32")
         if self.compute_dtype not in FULL:
             raise DtypeError(
                 f"{self.name}: dtype {self.dtype_policy.name!r} computes in {self.compute_dtype}, "
@@ -191,7 +194,8 @@ class QuantumLayer(keras.layers.Layer):
             KernelNameError: the name belongs to another kernel by now.
         """
         name = self.kernel.name
-        if kernels.get(name) is not self.kernel and not self._same_as(kernels[name]):
+        other = kernels[name]
+        if other is not self.kernel and not self._same_as(other):
             raise KernelNameError(
                 f"{self.name}: its kernel {name!r} has since been replaced by another one of that "
                 "name, which a copy of the layer would run. Give each a name of its own: "
@@ -206,7 +210,7 @@ class QuantumLayer(keras.layers.Layer):
             "data_axes": self._batched.data_axes,
         }
         if self.built:
-            config |= {"sample": list(self._sample), "digest": self._program.digest}
+            config |= {"sample_shape": list(self._sample), "digest": self._program.digest}
         return config
 
     @classmethod
@@ -219,9 +223,12 @@ class QuantumLayer(keras.layers.Layer):
         """
         # Not Keras' own, which wraps every error in its own.
         config = dict(config)
-        sample, digest = config.pop("sample", None), config.pop("digest", None)
+        sample, digest = config.pop("sample_shape", None), config.pop("digest", None)
         layer = cls(**config)
-        if digest is not None and layer._digest(tuple(sample)) != digest:
+        if digest is None:
+            return layer
+        program = layer._written_by(layer.kernel, tuple(sample))
+        if program is None or program.digest != digest:
             raise KernelNameError(
                 f"{layer.name}: the kernel {layer.kernel.name!r} writes another circuit than when "
                 "the layer was saved or copied, so its weights would mean something else. Restore "
@@ -243,14 +250,14 @@ class QuantumLayer(keras.layers.Layer):
         return int(np.random.SeedSequence(entropy).generate_state(1)[0])
 
     def _check_precision(self, inputs: Any) -> None:
-        dtype = keras.backend.standardize_dtype(inputs.dtype)
-        if not dtype.startswith(("float", "bfloat", "int", "uint")):
-            raise DtypeError(f"{self.name}: the inputs must be real numbers, got {dtype}.")
         if self.compute_dtype not in FULL:
             raise DtypeError(
                 f"{self.name}: its dtype policy was changed, and now computes in "
                 f"{self.compute_dtype}, which is too coarse for angles. Set it to 'float32'."
             )
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if not dtype.startswith(("float", "bfloat", "int", "uint")):
+            raise DtypeError(f"{self.name}: the inputs must be real numbers, got {dtype}.")
         single = jnp.result_type(float) != np.float64
         if self.compute_dtype == "float64" and single and not ON_TENSORFLOW:
             raise DtypeError(
@@ -261,18 +268,14 @@ class QuantumLayer(keras.layers.Layer):
     def _same_as(self, other: Kernel) -> bool:
         """Whether both write the same circuit; before the shapes are known, by the same code."""
         if not self.built:
-            return same(self.kernel, other)
-        batched = self._batched
-        try:
-            theirs = BatchedKernel.of(other, dict(batched.weights), batched.data_axes)
-            return theirs.trace(self._sample).program == self._program
-        except QMLError:  # it cannot be traced with these arguments
-            return False
+            return same(other, self.kernel)
+        return self._written_by(other, tuple(self._sample)) == self._program
 
-    def _digest(self, sample: tuple[int, ...]) -> str | None:
-        """Of the circuit for samples of this shape, None where the kernel writes none."""
+    def _written_by(self, kernel: Kernel, sample: tuple[int, ...]) -> Program | None:
+        """A kernel's circuit for the arguments of this layer, None where it cannot take them."""
+        weights, data_axes = dict(self._batched.weights), self._batched.data_axes
         try:
-            return self._batched.trace(sample).program.digest
+            return BatchedKernel.of(kernel, weights, data_axes).trace(sample).program
         except QMLError:
             return None
 

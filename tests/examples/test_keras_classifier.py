@@ -24,10 +24,10 @@ def load():
 classifier = load()
 
 
-def run(*arguments):
+def run(*arguments, **environment):
     return subprocess.run(
         [sys.executable, str(SCRIPT), *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", **environment},
         capture_output=True,
         encoding="utf-8",
         timeout=300,
@@ -70,7 +70,47 @@ def test_both_models_learn_the_wines():
     assert curves["hybrid"][-1] > 0.9 and curves["classical"][-1] > 0.9
 
 
-def test_an_unknown_backend_is_named_with_the_nearest():
-    done = run("--quick", "--backend", "aerr")
-    assert done.returncode != 0
-    assert "did you mean 'aer'" in done.stderr
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--backend", "aerr"), "did you mean 'aer'"),
+        (("--seed", "-1"), "--seed must be from 0 to 2**32 - 3, got -1"),
+        (("--seed", "4294967294"), "--seed must be from 0 to 2**32 - 3"),
+        (("--plot", "none/curves.png"), "--plot none/curves.png: no file can be written there"),
+        (("--plot", "folder.png"), "--plot folder.png: no file can be written there"),
+        (("--plot", "curves.pnj"), "--plot curves.pnj: must end in one of"),
+        (("--plot", "curves"), "--plot curves: must end in one of"),
+    ],
+)
+def test_a_wrong_argument_is_refused_in_one_line(
+    arguments, sentence, tmp_path, capsys, monkeypatch
+):
+    (tmp_path / "folder.png").mkdir()
+    assert sentence in refused(capsys, monkeypatch, *arguments)
+
+
+def test_a_misspelt_backend_of_the_environment_is_refused(capsys, monkeypatch):
+    monkeypatch.setenv("QML_BACKEND", "aerr")
+    assert "QML_BACKEND: there is no backend 'aerr'" in refused(capsys, monkeypatch)
+
+
+def refused(capsys, monkeypatch, *arguments):
+    """What the command line says in one line, before any training."""
+    monkeypatch.setattr(sys, "argv", ["keras_classifier.py", "--quick", *arguments])
+    monkeypatch.setattr(classifier.keras.Model, "fit", None)
+    with pytest.raises(SystemExit) as caught:
+        classifier.main()
+    assert caught.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    *usage, error = err.rstrip("\n").split("\nkeras_classifier.py: error: ")
+    assert len(usage) == 1
+    assert "\n" not in error
+    return error
+
+
+def test_another_keras_backend_is_refused_in_our_words(tmp_path):
+    done = run("--quick", KERAS_BACKEND="torch", KERAS_HOME=str(tmp_path))
+    assert done.returncode == 1
+    assert "Quantum layers run on Keras' 'jax' and 'tensorflow' backends" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("qml.errors.")

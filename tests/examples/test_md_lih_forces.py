@@ -273,14 +273,102 @@ def test_with_train_another_backend_does_the_training(tmp_path: Path):
     assert (tmp_path / "there" / "lih_weights.json").exists()
 
 
+def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str):
+    """What the command line says in one line, without any training or evaluation."""
+    monkeypatch.setattr(sys, "argv", ["md_lih_forces.py", *arguments])
+    with recorded() as requests, pytest.raises(SystemExit) as caught:
+        lih.main()
+    assert caught.value.code == 2
+    assert all(request.rows == 1 for request in requests) and len(requests) <= 1
+    *usage, error = capsys.readouterr().err.rstrip("\n").split("\nmd_lih_forces.py: error: ")
+    assert len(usage) == 1
+    assert "\n" not in error
+    return error
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("--backend", "are"), "did you mean 'aer'?"),
         (("--steps", "0"), "--steps must be at least 1, got 0"),
+        (("--seed", "-1"), "--seed must be at least 0, got -1"),
+        (("--weights", "none.json"), "--weights none.json: [Errno 2] No such file"),
+        (("--weights", "."), "--weights .: [Errno 21] Is a directory"),
+        (("--output", "file"), "--output file: cannot be made a folder: File exists"),
+        (("--output", "file/below"), "--output file/below: cannot be made a folder"),
     ],
 )
-def test_a_wrong_argument_is_refused(arguments: tuple[str, ...], sentence: str):
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert sentence in done.stderr
+def test_a_wrong_argument_is_refused_in_one_line(
+    arguments: tuple[str, ...],
+    sentence: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    (tmp_path / "file").write_text("")
+    assert sentence in refused(capsys, monkeypatch, *arguments)
+    assert (tmp_path / "file").read_text() == ""
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    assert "--output lih_forces: cannot be written to" in refused(capsys, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (None, "Expecting property name"),
+        ([], "an object with the keys theta, readout, shift"),
+        ({"shfit": 0.0}, "an object with the keys theta, readout, shift"),
+        ({"theta": [[[0.0, 0.0, 0.0]]]}, "theta must hold finite numbers of shape (3, 2, 3)"),
+        ({"theta": [[0.0], 1.0]}, "inhomogeneous shape"),
+        ({"shift": None}, "shift must hold finite numbers of shape ()"),
+        ({"shift": float("nan")}, "shift must hold finite numbers of shape ()"),
+        ({"readout": ["a", "b", "c"]}, "readout must hold finite numbers of shape (3,)"),
+    ],
+)
+def test_weights_that_are_none_are_refused(
+    change: dict[str, object] | list[object] | None,
+    sentence: str,
+    trained: dict[str, jax.Array],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    good = {key: np.asarray(value).tolist() for key, value in trained.items()}
+    content = good | change if isinstance(change, dict) else change
+    (tmp_path / "w.json").write_text("{" if change is None else json.dumps(content))
+    error = refused(capsys, monkeypatch, "--weights", "w.json")
+    assert error.startswith("--weights w.json: ") and sentence in error
+
+
+@pytest.mark.parametrize("arguments", [(), ("--train",), ("--backend", "sampled", "--train")])
+def test_a_backend_with_shots_is_refused_and_the_key_named(
+    arguments: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    ambient = "" if "--backend" in arguments else 'backend = "sampled"\n'
+    table = '[backends.sampled]\nkind = "aer"\nshots = 100\n'
+    (tmp_path / "qml.toml").write_text(ambient + table)
+    error = refused(capsys, monkeypatch, *arguments)
+    assert "needs exact expectation values" in error and "drop the key 'shots'" in error
+
+
+def test_a_misspelt_backend_of_the_environment_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("QML_BACKEND", "are")
+    assert "QML_BACKEND: there is no backend 'are'" in refused(capsys, monkeypatch)
+
+
+def test_a_device_that_is_not_there_is_told_before_the_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("qml.simulators.aer.engine.AerSimulator.available_devices", lambda _: [])
+    (tmp_path / "qml.toml").write_text('[backends.fast]\nkind = "aer"\ndevice = "GPU"\n')
+    assert "GPU" in refused(capsys, monkeypatch, "--backend", "fast")

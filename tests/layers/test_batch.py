@@ -71,6 +71,9 @@ def test_tracing_evaluates_nothing():
         ({"w": 4}, ShapeError, r"the weight 'w' must be a tuple of sizes.*got 4"),
         ({"w": (2, -1)}, ShapeError, r"the weight 'w' must be a tuple of sizes.*got \(2, -1\)"),
         ({"w": "4"}, ShapeError, r"the weight 'w' must be a tuple of sizes"),
+        (["w"], ArgumentError, r"weights must map the name .* got \['w'\]"),
+        ({1: ()}, ArgumentError, r"weights must map the name .* got \{1: \(\)\}"),
+        (None, ArgumentError, r"weights must map the name .* got None"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(weights, error, message):
@@ -85,6 +88,27 @@ def test_a_batch_without_batch_axis_or_with_unknown_features_is_refused(shape):
         batched.sample_shape(shape)
 
 
-def test_negative_data_axes_are_refused():
-    with pytest.raises(ArgumentError, match="data_axes"):
-        BatchedKernel.of(pairs, {"w": ()}, -1)
+@qml.qkernel(qubits=1)
+def variadic(qc, x, *angles, **more):
+    qc.rx(x[0], 0)
+    return qml.Z(0)
+
+
+@pytest.mark.parametrize("name", ["angles", "more"])
+def test_arguments_that_stand_for_many_are_no_weights(name):
+    with pytest.raises(ArgumentError, match=f"no argument '{name}' to be a weight; .*Valid: 'x'"):
+        BatchedKernel.of(variadic, {name: (2,)}, 1)
+    assert BatchedKernel.of(variadic, {}, 1).data == "x"
+
+
+@pytest.mark.parametrize("data_axes", [-1, 1.0, True, "1", None])
+def test_data_axes_that_are_no_count_are_refused(data_axes):
+    with pytest.raises(ArgumentError, match="data_axes counts axes"):
+        BatchedKernel.of(pairs, {"w": ()}, data_axes)
+
+
+def test_an_exact_engine_makes_no_use_of_a_key():
+    batched = BatchedKernel.of(pairs, {"w": ()}, 2)
+    operands = jnp.full((3, 2, 2), 0.4), jnp.array(0.7)
+    values = [batched.on(REFERENCE)(key, *operands)[0] for key in (None, jnp.array([1, 2]))]
+    np.testing.assert_array_equal(*values)

@@ -8,6 +8,7 @@ import qml
 from qml.errors import (
     ArgumentError,
     ConfigError,
+    DeviceError,
     DtypeError,
     EngineError,
     ShapeError,
@@ -192,6 +193,16 @@ def test_half_precision_for_the_layer_itself_is_refused():
         layer(np.zeros((1, 1)))
 
 
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "bfloat16", "float16"])
+def test_a_layer_that_would_not_compute_in_single_or_double_precision_is_refused(dtype):
+    with pytest.raises(DtypeError, match=f"'{dtype}' computes in {dtype}"):
+        QuantumLayer(cosine, {}, dtype=dtype)
+    layer = QuantumLayer(cosine, {})
+    layer.dtype_policy = dtype
+    with pytest.raises(DtypeError, match=f"now computes in {dtype}"):
+        layer(np.zeros((1, 1)))
+
+
 @pytest.mark.parametrize("how", ["floatx", "policy", "argument"])
 def test_double_precision_is_double(how, weight_gradient):
     if how == "floatx":
@@ -252,6 +263,68 @@ def test_unknown_weights_and_backends_are_refused():
         QuantumLayer(cosine, {}, backend="refrence")
     with pytest.raises(ConfigError, match="gradient"):
         QuantumLayer(cosine, {}, gradient="parameter-shift")
+
+
+@pytest.mark.parametrize("kernel", [None, 3, lambda qc, x: qml.Z(0), QuantumLayer])
+def test_what_is_no_kernel_is_refused(kernel):
+    with pytest.raises(ArgumentError, match=r"kernel must be a function decorated by @qkernel"):
+        QuantumLayer(kernel, {})
+
+
+@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        [np.zeros((1, 1)), np.zeros((1, 1))],
+        {"x": np.zeros((1, 1))},
+        [[0.1]],
+        0.1,
+    ],
+)
+def test_inputs_that_are_not_one_array_are_refused(inputs, built):
+    layer = QuantumLayer(cosine, {})
+    if built:
+        layer.build((None, 1))
+    with pytest.raises(ArgumentError, match=r"one array of inputs is expected.* 'x' of cosine"):
+        layer(inputs)
+    with pytest.raises(ArgumentError, match=r"one array of inputs.*got a list"):
+        layer([keras.Input((1,)), keras.Input((1,))])
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="JAX has no arrays of unknown rank")
+@pytest.mark.parametrize("built", [True, False])
+def test_inputs_with_an_unknown_number_of_axes_are_refused(built):
+    import tensorflow as tf
+
+    layer = QuantumLayer(cosine, {})
+    if built:
+        layer.build((None, 1))
+    with pytest.raises(ShapeError, match="known number of axes, but have shape <unknown>"):
+        tf.function(layer.__call__, autograph=False).get_concrete_function(tf.TensorSpec(None))
+
+
+# Masks.
+
+
+def test_a_mask_over_the_batch_reaches_the_layer_behind():
+    x = np.array([[[1.0], [0.0], [2.0]]], "float32")
+    masked = keras.layers.Masking()(x)
+    values = QuantumLayer(cosine, {})(masked)
+    np.testing.assert_array_equal(keras.src.backend.get_keras_mask(values), [[True, False, True]])
+    pooled = keras.layers.GlobalAveragePooling1D()(values)
+    np.testing.assert_allclose(pooled, [[(np.cos(1) + np.cos(2)) / 2]], atol=1e-6)
+
+
+def test_a_mask_that_reaches_into_the_samples_ends_with_a_warning():
+    @qml.qkernel(qubits=1)
+    def rows(qc, x):
+        qc.rx(x[0, 0], 0)
+        return qml.Z(0)
+
+    masked = keras.layers.Masking()(np.ones((2, 3, 1), "float32"))
+    with pytest.warns(UserWarning, match="does not support masking"):
+        values = QuantumLayer(rows, {}, data_axes=2)(masked)
+    assert keras.src.backend.get_keras_mask(values) is None
 
 
 # Which backend runs: DESIGN 12.1.
@@ -325,17 +398,152 @@ def test_set_backend_changes_nothing_when_it_fails():
     assert kinds(lambda: model.predict(X, verbose=0)) == {"reference"}
     with pytest.raises(ArgumentError, match="has no QuantumLayer"):
         set_backend(keras.Sequential([keras.layers.Dense(1)]), "aer")
+    for no_layer in (None, cosine, "model"):
+        with pytest.raises(ArgumentError, match="takes a Keras model or layer, got"):
+            set_backend(no_layer, "aer")
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="about functions compiled by JAX")
-def test_set_backend_reaches_functions_that_the_user_compiled():
-    import jax
+ABSENT = [
+    ({"kind": "aer", "device": "GPU"}, DeviceError, "GPU"),
+    ({"kind": "aer", "noise": "FakeManillaV2"}, UnknownNameError, "did you mean 'FakeManilaV2'"),
+]
 
+
+@pytest.mark.parametrize(("backend", "error", "message"), ABSENT)
+def test_a_backend_that_is_not_there_is_told_before_anything_changes(
+    backend, error, message, monkeypatch
+):
+    monkeypatch.setattr("qml.simulators.aer.engine.AerSimulator.available_devices", cpu_alone)
+    with pytest.raises(error, match=message):
+        QuantumLayer(cosine, {}, backend=backend)
     layer = QuantumLayer(cosine, {})
-    compiled = jax.jit(layer)
-    assert kinds(lambda: jax.block_until_ready(compiled(X))) == {"reference"}
-    set_backend(layer, "aer")
-    assert kinds(lambda: jax.block_until_ready(compiled(X))) == {"aer"}
+    before = layer.backend
+    with pytest.raises(error, match=message):
+        set_backend(layer, backend)
+    assert layer.backend is before
+    assert kinds(lambda: layer(X)) == {"reference"}
+
+
+def cpu_alone(simulator):
+    return ("CPU",)
+
+
+def test_a_circuit_too_wide_for_the_machine_is_told_before_anything_changes():
+    @qml.qkernel(qubits=6)
+    def wide(qc, x):
+        qc.rx(x[0], 5)
+        return qml.Z(5)
+
+    five_qubits = {"kind": "aer", "noise": "FakeManilaV2"}
+    with pytest.raises(EngineError, match="6 qubits"):
+        QuantumLayer(wide, {}, backend=five_qubits).build((None, 1))
+    narrow, layer = QuantumLayer(cosine, {}), QuantumLayer(wide, {})
+    model = keras.Sequential([keras.Input((1,)), narrow, layer])
+    with pytest.raises(EngineError, match="6 qubits"):
+        set_backend(model, five_qubits)
+    assert narrow.backend.kind == layer.backend.kind == "reference"
+
+
+def compiled(function):
+    """As the user would, in the language of the Keras backend."""
+    if BACKEND == "jax":
+        import jax
+
+        run = jax.jit(function)
+        return lambda *args: jax.block_until_ready(run(*args))
+    import tensorflow as tf
+
+    return tf.function(function, autograph=False)
+
+
+def test_set_backend_reaches_functions_that_the_user_compiled(gradient):
+    layer = QuantumLayer(cosine, {})
+    x = keras.ops.convert_to_tensor(X + 0.3)
+    slope = gradient(lambda x: keras.ops.sum(layer(x)))
+    for function in (lambda x: layer(x), slope, gradient(lambda x: keras.ops.sum(slope(x)))):
+        run = compiled(function)
+        expected = run(x)
+        for kind in ("reference", "aer", "reference"):
+            set_backend(layer, kind)
+            assert kinds(lambda run=run: run(x)) == {kind}
+            np.testing.assert_allclose(run(x), expected, atol=1e-6)
+
+
+def test_set_backend_on_a_part_reaches_the_model_that_was_fitted():
+    inner = keras.Sequential([keras.Input((1,)), QuantumLayer(shifted_cosine, {"w": ()})])
+    model = keras.Sequential([keras.Input((1,)), inner])
+    model.compile("sgd", "mse")
+    fit = lambda: model.fit(X, X, verbose=0)
+    assert kinds(fit) == {"reference"}
+    for part, kind in ((inner.layers[0], "aer"), (inner, "reference")):
+        set_backend(part, kind)
+        assert kinds(fit) == kinds(lambda: model.predict(X, verbose=0)) == {kind}
+
+
+def test_set_backend_from_exact_to_shots_draws_anew_and_back_is_exact():
+    model = keras.Sequential([keras.Input((1,)), QuantumLayer(cosine, {}, backend="aer")])
+    x = np.full((4, 1), 1.2, "float32")
+    runs = [lambda: model.predict(x, verbose=0)]
+    if BACKEND == "tensorflow":  # a function of the user's; in JAX it could not hold the state
+        function = compiled(lambda x: model(x))
+        runs.append(lambda: np.asarray(function(x)))
+    for run in runs:
+        exact = run()
+        set_backend(model, {"kind": "aer", "shots": 50})
+        with recorded() as requests:
+            drawn = [run(), run()]
+        assert [request.shots for request in requests] == [4 * 50, 4 * 50]
+        assert not np.array_equal(*drawn)
+        np.testing.assert_allclose(np.mean(drawn), np.cos(1.2), atol=5 / np.sqrt(8 * 50))
+        set_backend(model, "aer")
+        np.testing.assert_array_equal(run(), exact)
+
+
+SHOTS = {"kind": "aer", "shots": 20, "seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("when", "plan", "kinds_of_steps"),
+    [
+        ("on_epoch_begin", [None, SHOTS], ["reference", "reference", "aer", "aer"]),
+        ("on_train_batch_end", [SHOTS, None, None, None], ["reference", "aer", "aer", "aer"]),
+    ],
+)
+def test_set_backend_in_a_callback_moves_the_training_and_its_seed(when, plan, kinds_of_steps):
+    model = keras.Sequential([keras.Input((1,)), QuantumLayer(shifted_cosine, {"w": ()})])
+    model.compile("sgd", "mse")
+    x, moves = np.zeros((4, 1)), iter(plan)
+
+    def move(index, logs=None):
+        if (backend := next(moves)) is not None:
+            set_backend(model, backend)
+
+    callback = keras.callbacks.LambdaCallback(**{when: move})
+    with recorded() as runs:
+        model.fit(x, x, batch_size=2, epochs=2, verbose=0, callbacks=[callback])
+    steps = [run for run in runs if run.primitive == "expval"]
+    assert [run.kind for run in steps] == kinds_of_steps
+    layer = model.layers[0]
+    made = QuantumLayer(shifted_cosine, {"w": ()}, backend=SHOTS, name=layer.name)
+    seed, draws = np.asarray(layer._seeds.state)
+    assert seed == np.asarray(made._seeds.state)[0]
+    assert draws == kinds_of_steps.count("aer")
+
+
+def test_set_backend_with_another_seed_draws_as_a_layer_made_with_it():
+    def draws(seed, then=None):
+        backend = {"kind": "aer", "shots": 40, "seed": seed}
+        layer = QuantumLayer(cosine, {}, backend=backend, name="drawing")
+        x = np.full((6, 1), 1.2)
+        first = np.asarray(layer(x))
+        if then is None:
+            return [first, np.asarray(layer(x))]
+        set_backend(layer, backend | then)
+        return np.asarray(layer(x))
+
+    three = draws(3)
+    np.testing.assert_array_equal(draws(5, {"seed": 3}), three[0])
+    np.testing.assert_array_equal(draws(3, {"threads": 1}), three[1])  # the random state stays
 
 
 # Shots.

@@ -93,19 +93,72 @@ def test_a_kernel_that_is_not_registered_is_named(tmp_path):
         QuantumLayer.from_config(config)
 
 
-def test_a_name_that_came_to_mean_another_circuit_is_not_saved():
-    def define(angle):
-        @qml.qkernel(qubits=1)
-        def redefined(qc, x):
-            qc.rx(angle * x[0], 0)
-            return qml.Z(0)
+def test_a_kernel_of_a_script_that_is_not_this_one_is_told_to_get_a_name():
+    with pytest.raises(UnknownNameError, match=r"'__main__.ansatz'.*name only there.*name="):
+        QuantumLayer("__main__.ansatz", {})
+    with pytest.raises(UnknownNameError) as caught:
+        QuantumLayer("elsewhere.ansatz", {})
+    assert "script" not in str(caught.value)
 
-        return redefined
 
-    layer = QuantumLayer(define(1), {})
-    layer.build((None, 1))
-    define(1)
+def redefine(angle):
+    """A kernel of one name for every angle."""
+
+    @qml.qkernel(qubits=1)
+    def redefined(qc, x):
+        qc.rx(angle * x[0], 0)
+        return qml.Z(0)
+
+    return redefined
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_a_name_that_came_to_mean_another_circuit_is_not_saved(built):
+    layer = QuantumLayer(redefine(1), {})
+    if built:
+        layer.build((None, 1))
+    redefine(1)
     assert layer.get_config()["kernel"].endswith("redefined")
-    define(2)
+    redefine(2)
     with pytest.raises(KernelNameError, match="replaced by another one.*a name of its own"):
         layer.get_config()
+
+
+@pytest.mark.parametrize("arguments", ["x, w", "y", "x"])
+def test_a_replacement_that_cannot_take_the_arguments_is_another_kernel(arguments):
+    scope = {"qml": qml, "__name__": __name__}
+
+    def define(arguments, body):
+        exec(f"def replaced(qc, {arguments}):\n    {body}\n    return qml.Z(0)", scope)
+        return qml.qkernel(qubits=1)(scope["replaced"])
+
+    layer = QuantumLayer(define("x", "qc.rx(x[0], 0)"), {})
+    layer.build((None, 1))
+    define(arguments, f"qc.rx({arguments[0]}[1], 0)")
+    with pytest.raises(KernelNameError, match="replaced by another one"):
+        layer.get_config()
+
+
+def test_a_saved_model_is_not_loaded_with_another_circuit_of_that_name(tmp_path):
+    one = keras.Sequential([keras.Input((1,)), QuantumLayer(redefine(1), {})])
+    one.save(tmp_path / "model.keras")
+    redefine(1)
+    x = np.array([[0.3]])
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again.predict(x, verbose=0), one.predict(x, verbose=0))
+    redefine(2)
+    with pytest.raises(KernelNameError, match=r"redefined' writes another circuit than when"):
+        keras.saving.load_model(tmp_path / "model.keras")
+
+
+def test_a_copy_is_compared_for_the_shapes_it_was_built_for_and_may_get_others():
+    layer = QuantumLayer(redefine(1), {})
+    assert "digest" not in layer.get_config()
+    layer.build((None, 1))
+    config = layer.get_config()
+    assert config["digest"] == layer.kernel.program(np.zeros(1)).digest
+    again = QuantumLayer.from_config(config)
+    assert again(np.full((2, 3), 0.3)).shape == (2, 1)
+    refused = config | {"sample_shape": []}
+    with pytest.raises(KernelNameError, match="writes another circuit"):
+        QuantumLayer.from_config(refused)
