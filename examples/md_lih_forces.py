@@ -122,8 +122,9 @@ def train(loss: Callable[[Weights], jax.Array], start: Weights, steps: int) -> W
     def evaluate(flat: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = value_and_slope(flat)
         losses.append(float(value))
-        bar = "█" * min(30 * len(losses) // steps, 30)
-        print(f"\r|{bar:30}| {len(losses)}, loss {value:.1e}", end="", file=sys.stderr, flush=True)
+        if len(losses) % 20 == 0 or len(losses) == steps:
+            line = f"\r|{'█' * (30 * len(losses) // steps):30.30}| {len(losses)}, loss {value:.1e}"
+            print(line, end="", file=sys.stderr, flush=True)
         return float(value), np.asarray(slope)
 
     options = {"maxfun": steps, "maxiter": steps, "maxcor": 30, "ftol": 0, "gtol": 0}
