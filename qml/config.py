@@ -115,6 +115,28 @@ class EngineConfig(BaseModel):
         return self._digest == other._digest
 
 
+class StatevectorConfig(EngineConfig):
+    """The compiled engine: exact, in the precision of the arguments, with adjoint derivatives.
+
+    A request that would need more than `memory` GiB for its states is refused; left out, the budget
+    is three quarters of the machine's memory.
+    """
+
+    kind: Literal["statevector"] = Field(default="statevector", description="'statevector'")
+    gradient: Literal["auto", "adjoint", "parameter_shift"] = Field(  # type: ignore[assignment]
+        default="auto", description="'auto', 'adjoint' or 'parameter_shift'"
+    )
+    threads: int | None = Field(
+        default=None,
+        ge=1,
+        lt=2**31,
+        description="an integer from 1 to 2**31 - 1, or left out for all cores",
+    )
+    memory: float | None = Field(
+        default=None, gt=0, description="a number of GiB above 0, or left out"
+    )
+
+
 class ReferenceConfig(EngineConfig):
     """The plain NumPy engine: exact, double precision, small circuits."""
 
@@ -175,7 +197,11 @@ class AerConfig(EngineConfig):
             )
 
 
-KINDS: dict[str, type[EngineConfig]] = {"aer": AerConfig, "reference": ReferenceConfig}
+KINDS: dict[str, type[EngineConfig]] = {
+    "aer": AerConfig,
+    "reference": ReferenceConfig,
+    "statevector": StatevectorConfig,
+}
 """The built-in kinds of engine and the keys each accepts."""
 
 DEFAULT_KIND = "reference"

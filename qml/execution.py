@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from qml.circuits.program import Program
 from qml.config import EngineConfig
 from qml.errors import EngineError
 from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
-from qml.simulators.base import Evaluation
+from qml.simulators.base import Evaluation, NativeEngine
 from qml.simulators.registry import engine
 
 Array = NDArray[np.float64]
@@ -105,9 +105,9 @@ def execute(
     program: Program,
     config: EngineConfig,
     seed: int,
-    a: Array,
-    *operands: Array,
-) -> Array:
+    a: NDArray[Any],
+    *operands: NDArray[Any],
+) -> NDArray[Any]:
     """The value of a primitive at angles a (B, K), by at most one request to the engine.
 
     Args:
@@ -116,11 +116,15 @@ def execute(
         config: of the engine.
         seed: uint32; the primitive's name is folded in, so a value and its gradient at the same
             seed draw independently.
-        a, operands: float64, of the shapes in qml.gradients.
+        a, operands: float32 or float64, of the shapes in qml.gradients. The shift rule computes
+            in float64, a native engine in the precision of `a`.
 
     Raises:
         EngineError: angles that are not finite, on an engine that samples.
     """
+    if is_native(primitive, config):
+        return _native(primitive, program, config, a, *operands)
+    a, *operands = (x.astype(np.float64) for x in (a, *operands))  # type: ignore[assignment]
     request = _Request(primitive, program, config, seed)
     if primitive == "expval":
         value = request.evaluate(a, np.ones(program.num_outputs, np.bool_))
@@ -129,6 +133,46 @@ def execute(
         value = rule(request.evaluate, program.num_outputs, a, *operands)
     request.record()
     return value
+
+
+def is_native(primitive: str, config: EngineConfig) -> bool:
+    """Whether the engine computes a primitive itself, by the configuration's gradient method."""
+    runner = engine(config)
+    wanted = primitive == "expval" or config.gradient != "parameter_shift"
+    return wanted and isinstance(runner, NativeEngine) and primitive in runner.native
+
+
+def xla_call(primitive: str, program: Program, config: EngineConfig, *operands: Any) -> Any:
+    """A native primitive as JAX operations; see `is_native`."""
+    runner = engine(config)
+    assert isinstance(runner, NativeEngine)
+    return runner.xla_call(primitive, program, *operands)
+
+
+def _native(
+    primitive: str,
+    program: Program,
+    config: EngineConfig,
+    a: NDArray[Any],
+    *operands: NDArray[Any],
+) -> NDArray[Any]:
+    runner = engine(config)
+    assert isinstance(runner, NativeEngine)
+    start = time.perf_counter()
+    value = runner.compute(primitive, program, a, *operands)
+    gradient = "none" if primitive == "expval" else "adjoint"
+    seconds = time.perf_counter() - start
+    if len(a):
+        _record(Run(primitive, gradient, config.kind, "CPU", len(a), 1, 0, seconds))
+    return value
+
+
+def _record(run: Run) -> None:
+    global _last
+    with _lock:
+        _last = run
+        for record in _records:
+            record.append(run)
 
 
 class _Request:
@@ -170,7 +214,6 @@ class _Request:
 
     def record(self) -> None:
         """Makes this the last run; a request that asked for nothing is none."""
-        global _last
         if not self._answers:
             return
         run = Run(
@@ -183,10 +226,7 @@ class _Request:
             shots=sum(answer.shots for answer in self._answers),
             seconds=self._seconds,
         )
-        with _lock:
-            _last = run
-            for record in _records:
-                record.append(run)
+        _record(run)
 
 
 def _folded(seed: int, primitive: str, part: int) -> int:

@@ -36,7 +36,7 @@ from jax.interpreters import ad, batching, mlir
 from qml.circuits.program import Program
 from qml.config import EngineConfig
 from qml.errors import EngineError
-from qml.execution import execute
+from qml.execution import execute, is_native, xla_call
 from qml.gradients import SHIFT
 
 Array = Any
@@ -71,8 +71,7 @@ def expval(seed: Array, a: Array, program: Program, config: EngineConfig) -> Arr
 def _host(name: str, operands: Sequence[Any], program: Program, config: EngineConfig) -> Any:
     """The value of a primitive. Runs inside XLA's callbacks, so no JAX in here."""
     seed, *arrays = (np.asarray(operand) for operand in operands)
-    doubles = [array.astype(np.float64) for array in arrays]
-    value = execute(name, program, config, int(seed), *doubles)
+    value = execute(name, program, config, int(seed), *arrays)
     return value.astype(arrays[0].dtype)
 
 
@@ -93,7 +92,14 @@ def _make(name: str) -> Any:
         return jax.device_put(value, getattr(operands[1], "sharding", None))
 
     def lowering(ctx: Any, *operands: Any, program: Program, config: EngineConfig) -> Any:
-        return _emit_callback(ctx, name, operands, program, config)
+        _refuse_export(ctx, config)
+        if ctx.module_context.platforms != ("cpu",) or not is_native(name, config):
+            return _emit_callback(ctx, name, operands, program, config)
+
+        def call(seed: Array, *arrays: Array) -> Array:
+            return xla_call(name, program, config, *arrays)
+
+        return mlir.lower_fun(call, multiple_results=False)(ctx, *operands)
 
     primitive.def_abstract_eval(abstract)
     primitive.def_impl(impl)
@@ -105,17 +111,7 @@ def _make(name: str) -> Any:
 def _emit_callback(
     ctx: Any, name: str, operands: Sequence[Any], program: Program, config: EngineConfig
 ) -> Any:
-    """A call of `_host` from compiled code.
-
-    Raises:
-        EngineError: the code is to be exported, and could not find this process again.
-    """
-    if ctx.module_context.lowering_parameters.for_export:
-        raise EngineError(
-            f"a kernel on the {config.kind!r} engine cannot be exported: it runs in this process, "
-            "which an exported program cannot hold. Save the model instead "
-            "(model.save('m.keras')), and load it where this library is installed."
-        )
+    """A call of `_host` from compiled code."""
     (aval,) = ctx.avals_out
     # JAX casts what a callback returns to single precision where double precision is off in the
     # callback's own thread, whatever it is in the thread that called. So doubles travel as words.
@@ -144,6 +140,16 @@ def _emit_callback(
     goal = mlir.aval_to_ir_type(ctx.module_context, aval)
     (words,) = results
     return [stablehlo.bitcast_convert(goal, cast(Any, words))]
+
+
+def _refuse_export(ctx: Any, config: EngineConfig) -> None:
+    """Raises EngineError where code is to be exported: it could not find this process again."""
+    if ctx.module_context.lowering_parameters.for_export:
+        raise EngineError(
+            f"a kernel on the {config.kind!r} engine cannot be exported: it runs in this process, "
+            "which an exported program cannot hold. Save the model instead "
+            "(model.save('m.keras')), and load it where this library is installed."
+        )
 
 
 # Batching: a new axis is merged into one that the operands have.

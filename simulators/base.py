@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,4 +61,25 @@ class Engine(Protocol):
             seed: uint32; different rows of one call draw independently, two calls with the same
                 seed and rows draw the same. Without shots it is ignored.
         """
+        ...
+
+
+@runtime_checkable
+class NativeEngine(Engine, Protocol):
+    """An engine that computes derivatives itself, exactly, in the precision of the angles.
+
+    Attributes:
+        native: the primitives it computes; see qml.primitives for their operands.
+    """
+
+    native: frozenset[str]
+
+    def compute(
+        self, primitive: str, program: Program, a: NDArray[Any], *operands: NDArray[Any]
+    ) -> NDArray[Any]:
+        """The value of a native primitive, in the dtype of `a`, float32 or float64."""
+        ...
+
+    def xla_call(self, primitive: str, program: Program, a: Any, *operands: Any) -> Any:
+        """The same as JAX operations on JAX arrays, for code that is compiled for the CPU."""
         ...

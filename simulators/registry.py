@@ -11,6 +11,7 @@ from qml.errors import UnknownNameError, nearest
 from qml.simulators.base import Engine
 
 ENGINES: Final[dict[str, str]] = {
+    "statevector": "qml.simulators.statevector.engine:StatevectorEngine",
     "reference": "qml.simulators.reference:ReferenceEngine",
     "aer": "qml.simulators.aer.engine:AerEngine",
 }

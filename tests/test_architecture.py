@@ -55,12 +55,14 @@ ENGINES = ORDER.index("qml.simulators.*")
 FACADES = {"qml", "qml.circuits", "qml.simulators"}
 JAX = (
     "qml.context qml.circuits.binding qml.primitives qml.registry qml.seeds qml.kernel "
-    "qml.layers qml.layers.*"
+    "qml.layers qml.layers.* qml.simulators.statevector.ffi"
 )
 HOMES = {
     "jax": JAX,
     "jaxlib": JAX,
     "keras": "qml.layers qml.layers.*",
+    "llvmlite": "qml.simulators.statevector.*",
+    "numba": "qml.simulators.statevector.*",
     "numpy": "*",
     "pydantic": "qml.config",
     "qiskit": "qml.circuits.* qml.simulators.qiskit_circuit qml.simulators.aer*",

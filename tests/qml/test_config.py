@@ -42,9 +42,11 @@ PROMISED = {
         "noise": (None, "FakeManilaV2"),
         "threads": (None, 1),
     },
+    "statevector": {**COMMON, "threads": (None, 1), "memory": (None, 0.5)},
 }
 COMPANIONS = {"fallback": {"device": "GPU"}}  # keys without which another is refused
 INTEGERS = {"seed", "shots", "threads"}
+FLOATS = {"memory"}
 KEYS = [(kind, key) for kind, keys in PROMISED.items() for key in ("kind", *keys)]
 SECONDS = itertools.count(1)
 MARKER = "s3cr3t-marker-value"
@@ -217,7 +219,8 @@ def test_a_key_in_the_wrong_case_is_refused_with_the_right_one(kind, key, door):
 
 @pytest.mark.parametrize(("kind", "key", "door"), CASES)
 def test_a_value_of_the_wrong_type_is_refused(kind, key, door):
-    for wrong in (True, 1.0, [1], {"of": 1}, "1000" if key in INTEGERS else 1000):
+    number = "1000" if key in INTEGERS | FLOATS else 1000
+    for wrong in (True, [1], {"of": 1}, number, *(() if key in FLOATS else (1.0,))):
         message = refused(door, {"kind": kind, key: wrong})
         assert f"{key!r} must be" in message and type(wrong).__name__ in message
 
@@ -275,7 +278,7 @@ def test_the_base_model_needs_a_kind():
 @pytest.mark.parametrize("table", [{}, {"shots": 1000}])
 def test_a_table_without_a_kind_is_refused_with_the_kinds(table, door):
     message = refused(door, table)
-    assert "'kind' is missing" in message and "Valid: 'aer', 'reference'" in message
+    assert "'kind' is missing" in message and "Valid: 'aer', 'reference', 'statevector'" in message
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -440,6 +443,7 @@ def test_a_file_holds_a_default_and_backends_by_name(tmp_path):
         "lab": "aer",
         "quiet lab": "reference",
         "reference": "reference",
+        "statevector": "statevector",
     }
 
 
@@ -551,7 +555,7 @@ def test_a_kind_is_a_name_for_itself_with_its_defaults(kind):
 def test_a_configured_name_comes_before_a_kind_of_the_same_name():
     write({"kind": "aer", "shots": 12}, name="aer")
     assert resolve("aer") == AerConfig(shots=12)
-    assert backends() == {"aer": "aer", "reference": "reference"}
+    assert backends() == {kind: kind for kind in ("aer", "reference", "statevector")}
 
 
 def test_a_configuration_stands_for_itself():
@@ -601,5 +605,5 @@ def test_an_unknown_backend_in_the_argument_names_the_nearest():
     for wrong in sorted(misspelt("aer") | {"AER"}):
         with pytest.raises(UnknownNameError, match=rf"^backend: .*{wrong!r}.*mean 'aer'\?"):
             resolve(wrong)
-    with pytest.raises(QMLError, match="Valid: 'aer', 'reference'"):
+    with pytest.raises(QMLError, match="Valid: 'aer', 'reference', 'statevector'"):
         resolve("")

@@ -1,0 +1,1 @@
+"""The embedded default: an exact simulator for whole batches, with adjoint derivatives."""
