@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from environments import environment
 
 HERE = Path(__file__).resolve()
-ENVIRONMENTS = HERE.parents[1] / ".venv-peers"
 NUM_QUBITS, LAYERS = 4, 4
 NUM_SLOTS = 3 * NUM_QUBITS * LAYERS
 ROWS = (1, 64, 2048)
@@ -197,19 +197,6 @@ def measure(library: str, angles: Angles) -> dict[str, Any]:
             found[f"{kind} {size}"] = expected / (1 if kind == "forward" else ROWS_PER_SAMPLE)
             found[f"{kind} values"] = values if kind == "forward" else values[1]
     return found
-
-
-def environment(pins: tuple[str, ...]) -> str:
-    """The Python of an environment with these packages, made if it is not there."""
-    if not pins:
-        return sys.executable
-    folder = ENVIRONMENTS / pins[0].partition("==")[0]
-    python = folder / "bin" / "python"
-    if not python.exists():
-        print(f"installing {', '.join(pins)} ...", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *pins], check=True)
-    return str(python)
 
 
 def run(library: str, angles: Angles) -> dict[str, Any]:
