@@ -123,3 +123,19 @@ def test_a_sum_that_became_real_is_measured():
     hermitian = (X(0) @ Y(0)) * -1j
     assert measurement(hermitian, 1).outputs == measurement("Z", 1).outputs
     assert isinstance(hermitian, PauliSum)
+
+
+def test_an_empty_list_of_qubits_is_not_all_of_them():
+    with pytest.raises(ObservableError, match=r"empty list of qubits; probs\(\) takes all"):
+        probs([])
+
+
+@pytest.mark.parametrize("wrong", [-1, True, 0.5, "0", None])
+def test_what_is_no_qubit_is_refused_by_every_observable(wrong):
+    for make in (X, Y, Z, lambda q: probs(0, q)):
+        with pytest.raises(ObservableError, match="a qubit is an integer from 0 on"):
+            make(wrong)
+
+
+def test_a_qubit_of_numpy_is_a_qubit():
+    assert [Z(q) for q in np.arange(70)][69] == Z(69) and X(np.uint8(9)) == X(9)

@@ -10,6 +10,7 @@ import tomllib
 import traceback
 from pathlib import Path
 
+import numpy as np
 import pydantic
 import pytest
 
@@ -607,3 +608,13 @@ def test_an_unknown_backend_in_the_argument_names_the_nearest():
             resolve(wrong)
     with pytest.raises(QMLError, match="Valid: 'aer', 'reference', 'statevector'"):
         resolve("")
+
+
+def test_a_file_of_an_editor_that_marks_utf8_is_read():
+    Path("qml.toml").write_bytes(b"\xef\xbb\xbf" + b"backend = 'aer'\n")
+    assert resolve() == AerConfig()
+
+
+def test_an_integer_of_numpy_is_an_integer():
+    assert AerConfig(shots=np.int64(10)) == AerConfig(shots=10)
+    assert type(AerConfig(shots=np.int64(10)).shots) is int

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from qml import gradients
 from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
 
 
@@ -162,3 +163,16 @@ def test_an_empty_batch_has_empty_derivatives(rule):
     shapes = [(0, *shape[1:]) for shape in operands]
     found = rule(signal.evaluate, 2, np.zeros((0, 4)), *map(np.ones, shapes))
     assert found.shape == (0, *result[1:])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_request_in_parts_has_the_same_result_and_the_same_rows(rule, monkeypatch):
+    *operands, _ = RULES[rule]
+    a = random(0, 2, 4)
+    arrays = [random(1, *shape) for shape in operands]
+    whole, parts = Signal(4, 2, 0), Signal(4, 2, 0)
+    expected = rule(whole.evaluate, 2, a, *arrays)
+    monkeypatch.setattr(gradients, "PART", 3 * a.size)
+    np.testing.assert_array_equal(rule(parts.evaluate, 2, a, *arrays), expected)
+    assert len(parts.requests) > 1
+    assert sum(len(r) for r, _ in parts.requests) == len(whole.requests[0][0])

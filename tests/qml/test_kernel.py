@@ -4,6 +4,7 @@ import functools
 import gc
 import inspect
 import os
+import pickle
 import subprocess
 import sys
 import weakref
@@ -21,6 +22,9 @@ from qml.errors import (
     ArgumentError,
     ConfigError,
     DtypeError,
+    EngineError,
+    KernelNameError,
+    ObservableError,
     TracingError,
     UnknownNameError,
     UnsupportedCircuitError,
@@ -414,3 +418,30 @@ def test_memory_is_flat_over_500_different_kernels(call, limit):
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
     assert float(ran.stdout) < limit
+
+
+def test_a_kernel_is_pickled_by_its_name():
+    again = pickle.loads(pickle.dumps(kernel))
+    assert again is kernel
+    mine = cosine_of(1)
+    cosine_of(2)  # takes the name
+    with pytest.raises(KernelNameError, match="was replaced by another one"):
+        pickle.dumps(mine)
+
+
+def test_a_shape_instead_of_numbers_is_refused_with_what_takes_it():
+    with pytest.raises(ArgumentError, match="hold shapes, not numbers. Use `trace`"):
+        kernel(jax.ShapeDtypeStruct((), np.float32), 0.5)
+
+
+def test_a_circuit_too_wide_for_its_engine_is_refused_by_our_error_under_jit_too():
+    wide = qkernel(qubits=30)(lambda qc, t: qc.rx(t, 0) and qml.Z(0))
+    for call in (wide, jax.jit(wide), jax.jit(jax.grad(wide))):
+        with pytest.raises(EngineError, match="at most 20 qubits, the kernel has 30"):
+            call(0.3)
+
+
+def test_an_observable_weighted_by_an_argument_says_where_to_weight_it():
+    weighted = qkernel(qubits=1)(lambda qc, w: w * qml.Z(0))
+    with pytest.raises(ObservableError, match="weighted outside"):
+        weighted(0.3)

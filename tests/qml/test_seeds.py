@@ -104,3 +104,18 @@ def test_plus_and_minus_shift_have_different_noise():
         gradients = np.array([jax.grad(cosine)(0.0) for _ in range(100)])
     expected = 1 / np.sqrt(2 * 500)  # the mean of two independent samples of 500 shots
     np.testing.assert_allclose(gradients.std(), expected, rtol=4 / np.sqrt(200))
+
+
+def test_two_backends_do_not_share_their_noise():
+    """Comparing them would show the noise of one twice."""
+    draws = []
+    for threads in (1, 2):
+        with qml.use({**SHOTS, "threads": threads}):
+            draws.append([kernel(X).tolist() for _ in range(3)])
+    assert draws[0] != draws[1]
+
+
+def test_an_integer_key_may_be_an_argument_of_a_compiled_function():
+    drawn = jax.jit(lambda key: kernel(X, key=key))
+    with qml.use(SHOTS):
+        assert drawn(3).tolist() == drawn(3).tolist() != drawn(4).tolist()
