@@ -47,7 +47,7 @@ class StatevectorEngine:
 
     def check(self, program: Program) -> None:
         """See Engine.check: one state must fit the memory budget."""
-        self.packed("expval", program, 1, np.float32)
+        self._fitting_lanes("expval", program.num_qubits, 1, np.dtype(np.float32))
 
     def expval(
         self, program: Program, angles: Array, *, outputs: NDArray[np.bool_], seed: int
@@ -99,19 +99,25 @@ class StatevectorEngine:
         Raises:
             EngineError: the states do not fit the memory budget.
         """
-        dtype = np.dtype(dtype)
+        lane_bits = self._fitting_lanes(primitive, program.num_qubits, requests, np.dtype(dtype))
+        return self._packed(program, lane_bits, np.dtype(dtype).name)
+
+    def _fitting_lanes(
+        self, primitive: str, num_qubits: int, requests: int, dtype: np.dtype[Any]
+    ) -> int:
+        """What the lanes hold (see `_lane_bits`); EngineError where the states do not fit."""
         lanes = ROW_BYTES // dtype.itemsize
-        lane_bits = self._lane_bits(program.num_qubits, requests, lanes)
-        sweeps = min(self._threads, -(-requests // (1 if lane_bits else lanes)))
+        lane_bits = self._lane_bits(num_qubits, requests, lanes)
         in_lanes = 1 if lane_bits else lanes
-        needed = sweeps * STATES[primitive] * (2 * dtype.itemsize * in_lanes << program.num_qubits)
+        sweeps = min(self._threads, math.ceil(requests / in_lanes))
+        needed = sweeps * STATES[primitive] * (2 * dtype.itemsize * in_lanes << num_qubits)
         if needed > self._budget:
             raise EngineError(
-                f"{primitive} of {program.num_qubits} qubits needs {needed / 2**30:.1f} GiB for "
+                f"{primitive} of {num_qubits} qubits needs {needed / 2**30:.1f} GiB for "
                 f"its states, the budget is {self._budget / 2**30:.1f} GiB. Raise `memory` "
                 "in the backend's configuration, use float32, or fewer qubits or threads."
             )
-        return self._packed(program, lane_bits, dtype.name)
+        return lane_bits
 
     def _pack(self, program: Program, lane_bits: int, dtype: str) -> Array:
         made: Plan = self._plan(program)
