@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from qml.simulators.statevector.blocks import FIRST, LAST, OPTIONS, PHASE
+from qml.simulators.statevector.matrices import FIRST, LAST, OPTIONS, PHASE
 from qml.simulators.statevector.rows import lanes, parity
 
 Array = Any

@@ -16,10 +16,12 @@ from qml.config import StatevectorConfig
 from qml.errors import EngineError
 from qml.simulators.base import Evaluation
 from qml.simulators.statevector import kernels
-from qml.simulators.statevector.plan import Plan, plan
+from qml.simulators.statevector.cone import light_cone
+from qml.simulators.statevector.plan import plan
 from qml.simulators.statevector.rows import ROW_BYTES
-from qml.simulators.statevector.tables import packed
+from qml.simulators.statevector.tables import Layout, packed
 from qml.simulators.statevector.threads import threads
+from qml.simulators.statevector.tiles import TILE_BITS
 
 Array = NDArray[Any]
 
@@ -43,11 +45,13 @@ class StatevectorEngine:
         self._threads = threads(config.threads)
         self._budget = budget(config.memory)
         self._plan = lru_cache(PLANS)(plan)
+        self._cone = lru_cache(PLANS)(_cone_qubits)
         self._packed = lru_cache(4 * PLANS)(self._pack)
+        self._layout = lru_cache(4 * PLANS)(self._fitting_layout)
 
     def check(self, program: Program) -> None:
         """See Engine.check: one state must fit the memory budget."""
-        self._fitting_lanes("expval", program.num_qubits, 1, np.dtype(np.float32))
+        self._layout("expval", self._cone(program), 1, np.dtype(np.float32))
 
     def expval(
         self, program: Program, angles: Array, *, outputs: NDArray[np.bool_], seed: int
@@ -99,42 +103,57 @@ class StatevectorEngine:
         Raises:
             EngineError: the states do not fit the memory budget.
         """
-        lane_bits = self._fitting_lanes(primitive, program.num_qubits, requests, np.dtype(dtype))
-        return self._packed(program, lane_bits, np.dtype(dtype).name)
+        dtype = np.dtype(dtype)
+        kernels.ready(primitive, dtype.name)
+        layout = self._layout(primitive, self._cone(program), requests, dtype)
+        return self._packed(program, layout, dtype.name)
 
-    def _fitting_lanes(
+    def _pack(self, program: Program, layout: Layout, dtype: str) -> Array:
+        return packed(self._plan(program), layout, dtype)
+
+    def _fitting_layout(
         self, primitive: str, num_qubits: int, requests: int, dtype: np.dtype[Any]
-    ) -> int:
-        """What the lanes hold (see `_lane_bits`); EngineError where the states do not fit."""
-        lanes = ROW_BYTES // dtype.itemsize
-        lane_bits = self._lane_bits(num_qubits, requests, lanes)
-        in_lanes = 1 if lane_bits else lanes
-        sweeps = min(self._threads, math.ceil(requests / in_lanes))
-        needed = sweeps * STATES[primitive] * (2 * dtype.itemsize * in_lanes << num_qubits)
-        if needed > self._budget:
-            raise EngineError(
-                f"{primitive} of {num_qubits} qubits needs {needed / 2**30:.1f} GiB for "
-                f"its states, the budget is {self._budget / 2**30:.1f} GiB. Raise `memory` "
-                "in the backend's configuration, use float32, or fewer qubits or threads."
-            )
-        return lane_bits
+    ) -> Layout:
+        """The fastest layout whose states fit the memory budget; EngineError if none does."""
+        found = layouts(num_qubits, requests, ROW_BYTES // dtype.itemsize, self._threads)
+        needs = []
+        for layout in sorted(found, key=found.__getitem__):
+            rows = layout.workers << num_qubits - layout.lane_bits
+            needs.append(STATES[primitive] * rows * 2 * ROW_BYTES)
+            if needs[-1] <= self._budget:
+                return layout
+        raise EngineError(
+            f"{primitive} of {num_qubits} qubits needs {min(needs) / 2**30:.1f} GiB for "
+            f"its states, the budget is {self._budget / 2**30:.1f} GiB. Raise `memory` "
+            "in the backend's configuration, use float32, or fewer qubits."
+        )
 
-    def _pack(self, program: Program, lane_bits: int, dtype: str) -> Array:
-        made: Plan = self._plan(program)
-        return packed(made, lane_bits, dtype, self._threads)
 
-    def _lane_bits(self, num_qubits: int, requests: int, lanes: int) -> int:
-        """0 to fill the lanes with samples, log2(V) to fill them with amplitudes of one sample.
+def _cone_qubits(program: Program) -> int:
+    """Qubits that must be simulated."""
+    return light_cone(program).num_qubits
 
-        Samples are cheaper while they fill the lanes of all threads: amplitudes need exchanges
-        between lanes, and every sample its own coefficients.
-        """
-        bits = lanes.bit_length() - 1
-        if num_qubits < bits + 1:
-            return 0
-        by_samples = math.ceil(math.ceil(requests / lanes) / self._threads)
-        by_amplitudes = math.ceil(requests / self._threads) / lanes
-        return bits if AMPLITUDE_COST * by_amplitudes < by_samples else 0
+
+def layouts(num_qubits: int, requests: int, lanes: int, threads: int) -> dict[Layout, float]:
+    """All layouts of a request, with the time each takes in sweeps of a full row.
+
+    Samples are cheaper in the lanes while they fill the lanes of all threads: amplitudes need
+    exchanges between lanes, and every sample its own coefficients. Fewer workers need less memory.
+    """
+    bits = lanes.bit_length() - 1
+    found: dict[Layout, float] = {}
+    for lane_bits in (0, bits) if num_qubits > bits else (0,):
+        chunks = requests if lane_bits else math.ceil(requests / lanes)
+        sweep = AMPLITUDE_COST / lanes if lane_bits else 1.0
+        row_bits = num_qubits - lane_bits
+        tiled = row_bits > WHOLE_BITS
+        for workers in range(1, min(threads, chunks) + 1):
+            found[Layout(lane_bits, workers, 1, tiled)] = sweep * math.ceil(chunks / workers)
+        sharing = min(threads, 1 << max(row_bits - TILE_BITS, 0))
+        if sharing > 1:
+            cost = 1.0 if tiled else TILING_COST
+            found[Layout(lane_bits, 1, sharing, True)] = sweep * cost * chunks / sharing
+    return found
 
 
 def curvature(compute: Callable[..., Any], program: Program, a: Any, t: Any, u: Any) -> Any:
@@ -151,6 +170,12 @@ def budget(gibibytes: float | None) -> float:
         return gibibytes * 2**30
     return 0.75 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
+
+WHOLE_BITS: Final = 16
+"""States of up to 2^WHOLE_BITS rows, 8 MiB, are swept whole: beyond, tiles spare the memory."""
+
+TILING_COST: Final = 1.3
+"""A sweep over the tiles of a state, against one over the whole of it in the cache."""
 
 AMPLITUDE_COST: Final = 1.5
 """A sweep with amplitudes in the lanes, per sample and lane, against one with samples in them."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from qml.circuits.gates import FIXED
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import CONSTANT, Expectation, Fixed, Program, Rotation
+from qml.simulators.statevector.cone import Cone, light_cone
 from qml.simulators.statevector.frame import Frame, Signed, monomial_images, named_images
 
 PAIR: Final = 0
@@ -69,28 +70,22 @@ class Readout:
 @dataclass(frozen=True)
 class Plan:
     num_qubits: int
-    num_slots: int
-    num_outputs: int
     steps: tuple[Step, ...]
     readout: Readout
 
 
 def plan(program: Program) -> Plan:
-    """The steps of a Program's circuit and what is measured after them."""
-    planner = _Planner(program.num_qubits)
-    for operation in program.operations:
+    """The steps in the light cone of a Program's outputs, and what is measured after them."""
+    cone = light_cone(program)
+    planner = _Planner(cone.num_qubits)
+    for operation in cone.operations:
         if isinstance(operation, Rotation):
             planner.rotate(operation.pauli, operation.slot, operation.angle)
         else:
             planner.apply(operation)
-    planner.close(range(program.num_qubits))
-    return Plan(
-        program.num_qubits,
-        program.num_slots,
-        program.num_outputs,
-        tuple(planner.steps),
-        _readout(program, planner.frame),
-    )
+    planner.close(range(cone.num_qubits))
+    steps = tuple(planner.steps)
+    return Plan(cone.num_qubits, steps, _readout(cone, planner.frame))
 
 
 @dataclass
@@ -172,12 +167,12 @@ def _factor(matrix: NDArray[np.complex128]) -> Factor:
     return Factor(MATRIX, matrix=matrix)
 
 
-def _readout(program: Program, frame: Frame) -> Readout:
+def _readout(cone: Cone, frame: Frame) -> Readout:
     index: dict[Pauli, int] = {}
     weights: list[tuple[int, int, float]] = []
     blocks: list[tuple[int, tuple[Signed, ...]]] = []
     column = 0
-    for output in program.outputs:
+    for output in cone.outputs:
         if isinstance(output, Expectation):
             for pauli, coefficient in zip(output.paulis, output.coefficients, strict=True):
                 sign, image = frame.image(pauli)

@@ -31,7 +31,7 @@ Value = Any
 Row = tuple[Value, Value]
 
 
-class _Emitter:
+class Emitter:
     """Vector code on arrays of one precision."""
 
     def __init__(
@@ -128,7 +128,7 @@ class _Emitter:
 class _Pairs:
     """Pairs of rows of one or more states under one update."""
 
-    def __init__(self, e: _Emitter, i: Value, j: Value | None, mask: Value) -> None:
+    def __init__(self, e: Emitter, i: Value, j: Value | None, mask: Value) -> None:
         self.e, self.i, self.j, self.mask = e, i, j, mask
 
     def read(self, states: Sequence[Value]) -> list[tuple[Row, Row]]:
@@ -174,12 +174,12 @@ class _Pairs:
         ]
 
 
-def _coefficients(e: _Emitter, data: Value, index: Value) -> list[Row]:
+def _coefficients(e: Emitter, data: Value, index: Value) -> list[Row]:
     return [e.row(data, index, 2 * k) for k in range(4)]
 
 
 def _derivative(
-    e: _Emitter,
+    e: Emitter,
     moved: Sequence[tuple[Row, Row]],
     sources: Sequence[tuple[Row, Row]],
     pairs: _Pairs,
@@ -216,7 +216,7 @@ _INDEX = types.int64
 def _phase_update(num_states: int, tangent: bool, back: bool) -> Any:
     """Like `_pair_update`, for a row times a complex number per lane."""
 
-    def emit(e: _Emitter) -> None:
+    def emit(e: Emitter) -> None:
         arguments = iter(range(len(e.arguments)))
         states = [e.data(next(arguments)) for _ in range(num_states * (1 + tangent))]
         i = e.arguments[next(arguments)]
@@ -256,7 +256,7 @@ def _pair_update(num_states: int, tangent: bool, back: bool, one_row: bool) -> A
     after the update.
     """
 
-    def emit(e: _Emitter) -> None:
+    def emit(e: Emitter) -> None:
         arguments = iter(range(len(e.arguments)))
         states = [e.data(next(arguments)) for _ in range(num_states * (1 + tangent))]
         i = e.arguments[next(arguments)]
@@ -288,107 +288,117 @@ def _pair_update(num_states: int, tangent: bool, back: bool, one_row: bool) -> A
     return emit
 
 
-def _signature(arguments: Sequence[Any]) -> Any:
+def row_signature(arguments: Sequence[Any]) -> Any:
     return types.void(*(a if isinstance(a, types.Array) else _INDEX for a in arguments))
 
 
-def _codegen(emit: Any) -> Any:
+def vector_code(emit: Any) -> Any:
     def codegen(context: Any, b: Any, signature: Any, arguments: Any) -> Value:
-        emit(_Emitter(context, b, signature, arguments))
+        emit(Emitter(context, b, signature, arguments))
         return context.get_dummy_value()
 
     return codegen
 
 
 @_intrinsic
+def copy(typing, source, i, target, j):  # type: ignore[no-untyped-def]
+    """Row j of target = row i of source."""
+
+    def emit(e: Emitter) -> None:
+        e.put(e.row(e.data(0), e.arguments[1]), e.data(2), e.arguments[3])
+
+    return row_signature([source, i, target, j]), vector_code(emit)
+
+
+@_intrinsic
 def pair(typing, psi, i, j, c, k, mask):  # type: ignore[no-untyped-def]
-    return _signature([psi, i, j, c, k, mask]), _codegen(_pair_update(1, False, False, False))
+    return row_signature([psi, i, j, c, k, mask]), vector_code(_pair_update(1, False, False, False))
 
 
 @_intrinsic
 def single(typing, psi, i, c, k, mask):  # type: ignore[no-untyped-def]
-    return _signature([psi, i, c, k, mask]), _codegen(_pair_update(1, False, False, True))
+    return row_signature([psi, i, c, k, mask]), vector_code(_pair_update(1, False, False, True))
 
 
 @_intrinsic
 def pair_tangent(typing, psi, dpsi, i, j, c, k, d, mask):  # type: ignore[no-untyped-def]
     arguments = [psi, dpsi, i, j, c, k, d, mask]
-    return _signature(arguments), _codegen(_pair_update(1, True, False, False))
+    return row_signature(arguments), vector_code(_pair_update(1, True, False, False))
 
 
 @_intrinsic
 def single_tangent(typing, psi, dpsi, i, c, k, d, mask):  # type: ignore[no-untyped-def]
     arguments = [psi, dpsi, i, c, k, d, mask]
-    return _signature(arguments), _codegen(_pair_update(1, True, False, True))
+    return row_signature(arguments), vector_code(_pair_update(1, True, False, True))
 
 
 @_intrinsic
 def pair_back(typing, psi, lam, i, j, c, k, mask, w, n):  # type: ignore[no-untyped-def]
     arguments = [psi, lam, i, j, c, k, mask, w, n]
-    return _signature(arguments), _codegen(_pair_update(2, False, True, False))
+    return row_signature(arguments), vector_code(_pair_update(2, False, True, False))
 
 
 @_intrinsic
 def single_back(typing, psi, lam, i, c, k, mask, w, n):  # type: ignore[no-untyped-def]
     arguments = [psi, lam, i, c, k, mask, w, n]
-    return _signature(arguments), _codegen(_pair_update(2, False, True, True))
+    return row_signature(arguments), vector_code(_pair_update(2, False, True, True))
 
 
 @_intrinsic
 def pair_back_tangent(typing, psi, dpsi, lam, dlam, i, j, c, k, d, mask, w, n):  # type: ignore[no-untyped-def]
     arguments = [psi, dpsi, lam, dlam, i, j, c, k, d, mask, w, n]
-    return _signature(arguments), _codegen(_pair_update(2, True, True, False))
+    return row_signature(arguments), vector_code(_pair_update(2, True, True, False))
 
 
 @_intrinsic
 def single_back_tangent(typing, psi, dpsi, lam, dlam, i, c, k, d, mask, w, n):  # type: ignore[no-untyped-def]
     arguments = [psi, dpsi, lam, dlam, i, c, k, d, mask, w, n]
-    return _signature(arguments), _codegen(_pair_update(2, True, True, True))
+    return row_signature(arguments), vector_code(_pair_update(2, True, True, True))
 
 
 @_intrinsic
 def phase(typing, psi, i, c, k):  # type: ignore[no-untyped-def]
-    return _signature([psi, i, c, k]), _codegen(_phase_update(1, False, False))
+    return row_signature([psi, i, c, k]), vector_code(_phase_update(1, False, False))
 
 
 @_intrinsic
 def phase_tangent(typing, psi, dpsi, i, c, k, d):  # type: ignore[no-untyped-def]
-    return _signature([psi, dpsi, i, c, k, d]), _codegen(_phase_update(1, True, False))
+    return row_signature([psi, dpsi, i, c, k, d]), vector_code(_phase_update(1, True, False))
 
 
 @_intrinsic
 def phase_back(typing, psi, lam, i, c, k, w, n):  # type: ignore[no-untyped-def]
-    return _signature([psi, lam, i, c, k, w, n]), _codegen(_phase_update(2, False, True))
+    return row_signature([psi, lam, i, c, k, w, n]), vector_code(_phase_update(2, False, True))
 
 
 @_intrinsic
 def phase_back_tangent(typing, psi, dpsi, lam, dlam, i, c, k, d, w, n):  # type: ignore[no-untyped-def]
     arguments = [psi, dpsi, lam, dlam, i, c, k, d, w, n]
-    return _signature(arguments), _codegen(_phase_update(2, True, True))
+    return row_signature(arguments), vector_code(_phase_update(2, True, True))
 
 
 @_intrinsic
 def add_product(typing, target, j, source, i, c, k, mask):  # type: ignore[no-untyped-def]
     """Row j of target += c * (row i of source, lanes exchanged)."""
 
-    def emit(e: _Emitter) -> None:
+    def emit(e: Emitter) -> None:
         goal, origin, factors = e.data(0), e.data(2), e.data(4)
         j, i, k, mask = (e.arguments[n] for n in (1, 3, 5, 6))
         (row,) = e.exchanged([e.row(origin, i)], mask)
         e.put(e.plus(e.row(goal, j), e.times(e.row(factors, k), row)), goal, j)
 
-    return _signature([target, j, source, i, c, k, mask]), _codegen(emit)
+    return row_signature([target, j, source, i, c, k, mask]), vector_code(emit)
 
 
 @_intrinsic
 def add_overlap(typing, w, n, left, j, right, i, c, k, mask):  # type: ignore[no-untyped-def]
     """w[n:] += Re(conj(row j of left) * c * (row i of right, lanes exchanged))."""
 
-    def emit(e: _Emitter) -> None:
+    def emit(e: Emitter) -> None:
         sums, bra, ket, factors = (e.data(m) for m in (0, 2, 4, 6))
         n, j, i, k, mask = (e.arguments[m] for m in (1, 3, 5, 7, 8))
         (row,) = e.exchanged([e.row(ket, i)], mask)
         term = e.real(e.row(bra, j), e.times(e.row(factors, k), row))
         e.accumulate(sums, n, [term])
 
-    return _signature([w, n, left, j, right, i, c, k, mask]), _codegen(emit)
+    return row_signature([w, n, left, j, right, i, c, k, mask]), vector_code(emit)

@@ -1,13 +1,15 @@
 """A plan packed into bytes: what the compiled code reads, alike from Python and from XLA.
 
-The bytes begin with int64 words: rows, lane bits, the first step with a slot, the number of
-threads, then offset and shape of every table in TABLES. XLA would turn int64 operands into int32
+The bytes begin with int64 words: rows of a state, lane bits, the first step with a slot, how many
+threads share the samples and how many the tiles of one sample, then offset and shape of every table
+in TABLES. XLA would turn int64 operands into int32
 where JAX runs in single precision; bytes it leaves alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from qml.circuits.paulis import Pauli
 from qml.simulators.statevector.frame import pauli_matrix
+from qml.simulators.statevector.matrices import FIRST, GROUP_COLUMNS, KIND, LAST, STEP_COLUMNS
 from qml.simulators.statevector.plan import DENSE, DIAGONAL, MATRIX, Factor, Plan, Step
+from qml.simulators.statevector.tiles import TILE_BITS, Span, grouped, localized
 
-ROWS, LANE_BITS, FIRST_STEP, THREADS = range(4)
-FIXED_WORDS = 4
+ROWS, LANE_BITS, LOWEST, WORKERS, THREADS = range(5)
+FIXED_WORDS = 5
 TABLES = (
-    "steps",  # (N, 13) int64: see the columns in qml.simulators.statevector.blocks
+    "steps",  # (N, 15) int64: see the columns in qml.simulators.statevector.matrices
     "factors",  # (F, 2) int64: axis, slot
     "constants",  # (F, 8): the matrix of a factor without a slot
     "dense_masks",  # (5, D) int64: x, z, power of i, Z' mask and sign, lane bits
@@ -30,22 +34,39 @@ TABLES = (
     "coefficients",  # (W, 1)
     "blocks",  # (P, 3) int64: first column, number of qubits, first mask of probabilities
     "block_masks",  # (Q, 3) int64: row mask, lane mask, sign
+    "groups",  # (G, 6) int64: see the columns in qml.simulators.statevector.matrices
+    "basis",  # (N, 2) int64: a mask of rows; the bits that are 0 in the first row of every tile
 )
 HEADER = FIXED_WORDS + 3 * len(TABLES)
 ALIGNMENT = 64
 
 
-def packed(plan: Plan, lane_bits: int, dtype: DTypeLike, threads: int) -> NDArray[np.uint8]:
-    """The bytes of a plan, floats in `dtype`; `lane_bits` is 0 where the lanes hold samples.
+@dataclass(frozen=True)
+class Layout:
+    """How a request is spread over lanes and threads.
 
-    `threads` is over how many threads the chunks of a request are spread.
+    Attributes:
+        lane_bits: 0 where the lanes of a row hold samples, else how many amplitude bits they hold.
+        workers: threads over which the samples are spread.
+        threads: threads that share the tiles of one sample; one of both is 1.
+        tiled: whether steps act on tiles of a state (qml.simulators.statevector.tiles).
     """
+
+    lane_bits: int
+    workers: int
+    threads: int
+    tiled: bool
+
+
+def packed(plan: Plan, layout: Layout, dtype: DTypeLike) -> NDArray[np.uint8]:
+    """The bytes of a plan for a layout, floats in `dtype`."""
+    lane_bits = layout.lane_bits
     lane_mask = (1 << lane_bits) - 1
 
     def split(mask: int) -> tuple[int, int]:
         return mask >> lane_bits, mask & lane_mask
 
-    steps: list[tuple[int, ...]] = []
+    steps: list[Sequence[int]] = []
     factors: list[tuple[int, int]] = []
     constants: list[NDArray[np.float64]] = []
     dense_masks: list[tuple[int, int, int, int]] = []
@@ -57,7 +78,7 @@ def packed(plan: Plan, lane_bits: int, dtype: DTypeLike, threads: int) -> NDArra
             dense_masks += _dense_masks(step)
             matrix = step.factors[0].matrix
             assert matrix is not None
-            row = [0] * 13
+            row = [0] * STEP_COLUMNS
             row[0], row[5], row[10], row[11] = DENSE, entries, first, len(dense_masks)
             steps.append(tuple(row))
             matrices.append(matrix.ravel())
@@ -67,13 +88,13 @@ def packed(plan: Plan, lane_bits: int, dtype: DTypeLike, threads: int) -> NDArra
         first = len(factors)
         for factor in step.factors:
             factors.append((factor.axis, factor.slot))
-            constants.append(_constant(step, factor))
+            constants.append(_constant(step, factor) if factor.slot < 0 else np.zeros(8))
         slots = sum(factor.slot >= 0 for factor in step.factors)
         power = _power(sign, x)
         pivot = max((x.x >> lane_bits).bit_length() - 1, 0)
         negative = int(z_sign < 0)
         masks = (*split(x.x), *split(x.z), power, *split(z.z), negative, pivot)
-        steps.append((step.kind, *masks, first, len(factors), slots))
+        steps.append((step.kind, *masks, first, len(factors), slots, 0, 0))
     readout = plan.readout
     block_masks = [
         (*split(z.z), int(sign < 0)) for _, images in readout.blocks for sign, z in images
@@ -84,8 +105,21 @@ def packed(plan: Plan, lane_bits: int, dtype: DTypeLike, threads: int) -> NDArra
         for (column, images), start in zip(readout.blocks, starts, strict=False)
     ]
     matrix_entries = np.concatenate([np.zeros(0, np.complex128), *matrices])
+    row_bits = plan.num_qubits - lane_bits
+    groups = grouped(steps, row_bits, TILE_BITS if layout.tiled else row_bits)
+    basis: list[tuple[int, int]] = []
+    spans: list[tuple[int, ...]] = []
+    for group in groups:
+        span = group.span or Span()
+        of_group = [i for step in steps[group.first : group.last] for i in _factors(step)]
+        ends = (min(of_group, default=0), max(of_group, default=-1) + 1)
+        spans.append((group.first, group.last, len(span.basis), len(basis), *ends))
+        basis += zip(span.basis, sorted(span.echelon), strict=True)
+        if group.span:
+            for i in range(group.first, group.last):
+                steps[i] = localized(steps[i], span)
     arrays = (
-        _integers(steps, 13),
+        _integers(steps, STEP_COLUMNS),
         _integers(factors, 2),
         np.array(constants, dtype).reshape(-1, 8),
         np.ascontiguousarray(_integers([(*m, lane_bits) for m in dense_masks], 5).T),
@@ -95,11 +129,18 @@ def packed(plan: Plan, lane_bits: int, dtype: DTypeLike, threads: int) -> NDArra
         np.array([c for _, _, c in readout.weights], dtype).reshape(-1, 1),
         _integers(blocks, 3),
         _integers(block_masks, 3),
+        _integers(spans, GROUP_COLUMNS),
+        _integers(basis, 2),
     )
     with_slots = [i for i, step in enumerate(steps) if step[12]]
-    header = [1 << (plan.num_qubits - lane_bits), lane_bits, (with_slots or [len(steps)])[0]]
-    header.append(threads)
+    header = [1 << row_bits, lane_bits, (with_slots or [len(steps)])[0]]
+    header += [layout.workers, layout.threads]
     return _joined(header, arrays)
+
+
+def _factors(step: Sequence[int]) -> range:
+    """The numbers of a step's factors in the table."""
+    return range(0) if step[KIND] == DENSE else range(step[FIRST], step[LAST])
 
 
 def _integers(rows: Sequence[Sequence[int]], columns: int) -> NDArray[np.int64]:

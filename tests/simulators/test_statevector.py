@@ -15,7 +15,7 @@ from qml.config import ReferenceConfig, StatevectorConfig
 from qml.errors import EngineError
 from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
 from qml.simulators.reference import ReferenceEngine
-from qml.simulators.statevector import engine as module
+from qml.simulators.statevector import engine as module, tables
 from qml.simulators.statevector.engine import StatevectorEngine
 
 GATES = {
@@ -71,8 +71,8 @@ def by_shifts(program, a, t, u, c):
     }
 
 
-def natively(program, a, t, u, c):
-    engine = StatevectorEngine(StatevectorConfig())
+def natively(program, a, t, u, c, threads=None):
+    engine = StatevectorEngine(StatevectorConfig(threads=threads))
     return {
         "expval": engine.compute("expval", program, a),
         "expval_vjp": engine.compute("expval_vjp", program, a, c[:, 0]),
@@ -82,16 +82,24 @@ def natively(program, a, t, u, c):
     }
 
 
-@pytest.fixture(params=["samples", "amplitudes"])
-def lanes(request, monkeypatch):
-    """What the lanes of a row hold, whatever the batch."""
-    cost = np.inf if request.param == "samples" else 0.0
-    monkeypatch.setattr(module, "AMPLITUDE_COST", cost)
+@pytest.fixture(params=["samples", "amplitudes", "tiles", "shared tiles"])
+def layout(request, monkeypatch):
+    """What the lanes of a row hold, and whether steps act on tiles, whatever the batch."""
+    amplitudes = request.param == "amplitudes"
+    monkeypatch.setattr(module, "AMPLITUDE_COST", 0.0 if amplitudes else np.inf)
+    if "tiles" in request.param:
+        for where in (module, tables):
+            monkeypatch.setattr(where, "TILE_BITS", 2)
+        monkeypatch.setattr(module, "WHOLE_BITS", 2)
+    if "shared" in request.param:
+        monkeypatch.setattr(module, "WHOLE_BITS", 9)
+        monkeypatch.setattr(module, "TILING_COST", 0.0)
+    return request.param
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-11), (np.float32, 1e-4)])
-def test_every_primitive_is_that_of_the_shift_rule(seed, dtype, tolerance, lanes):
+def test_every_primitive_is_that_of_the_shift_rule(seed, dtype, tolerance, layout):
     program = random_program(seed)
     arrays = operands(program, seed)
     expected = by_shifts(program, *arrays)
@@ -100,6 +108,43 @@ def test_every_primitive_is_that_of_the_shift_rule(seed, dtype, tolerance, lanes
         assert found[primitive].dtype == dtype
         scale = max(1, np.abs(value).max())
         np.testing.assert_allclose(found[primitive] / scale, value / scale, atol=tolerance)
+
+
+def test_the_layouts_under_test_are_those_they_are_called(layout):
+    engine = StatevectorEngine(StatevectorConfig(threads=2))
+    found = engine._layout("expval", 5, 16, np.dtype(np.float64))
+    assert (found.lane_bits > 0) == (layout == "amplitudes")
+    assert found.tiled == ("tiles" in layout)
+    assert found.threads == (2 if layout == "shared tiles" and found.tiled else 1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_tiles_with_amplitudes_in_the_lanes(threads, monkeypatch):
+    for where in (module, tables):
+        monkeypatch.setattr(where, "TILE_BITS", 2)
+    monkeypatch.setattr(module, "WHOLE_BITS", 3)
+    program = random_program(2, num_qubits=8, length=30)
+    arrays = [x[:1] for x in operands(program, 2)]
+    engine = StatevectorEngine(StatevectorConfig(threads=threads))
+    layout = engine._layout("expval_hvp", 8, 1, np.dtype(np.float64))
+    assert layout.tiled and layout.lane_bits == 3 and layout.threads == threads
+    found, expected = natively(program, *arrays, threads=threads), by_shifts(program, *arrays)
+    for primitive, value in expected.items():
+        scale = max(1, np.abs(value).max())
+        np.testing.assert_allclose(found[primitive] / scale, value / scale, atol=1e-11)
+
+
+def test_a_budget_that_is_tight_costs_threads_and_not_the_request():
+    """Two samples of 2 x 2 KiB fit only one after the other."""
+    program = random_program(0, num_qubits=7)
+    one = StatevectorEngine(StatevectorConfig(memory=5e-6, threads=2))
+    both = StatevectorEngine(StatevectorConfig(threads=2))
+    a = np.random.default_rng(0).normal(size=(2, program.num_slots))
+    c = np.random.default_rng(1).normal(size=(2, 1, program.num_outputs))
+    assert one._layout("expval_vjp", 7, 2, a.dtype).workers == 1
+    assert both._layout("expval_vjp", 7, 2, a.dtype).workers == 2
+    found, expected = (e.compute("expval_vjp", program, a, c) for e in (one, both))
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("qubits", [1, 2, 3, 6])
