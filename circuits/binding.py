@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -18,15 +18,28 @@ def slot_angles(angles: AngleMap, flat: jax.Array) -> jax.Array:
     """The angles (K,) of all slots at the flat arguments (P,), in radians and in their dtype."""
     bound = jnp.asarray(angles.offset, flat.dtype)
     if len(angles.slots):
-        matrix = jnp.asarray(angles.matrix, flat.dtype)
-        # On accelerators the default precision of a product is that of bfloat16.
-        bound = bound + jnp.dot(matrix, flat, precision=jax.lax.Precision.HIGHEST)
+        bound = bound + _affine(angles, flat)
     for formula in angles.formulas:
         columns = [flat[which] for which in formula.arguments.T]
         values = _function(formula.text, len(columns))(*columns)
         values = jnp.broadcast_to(values, formula.slots.shape)  # what cancelled is a number
         bound = bound.at[formula.slots].add(values.astype(flat.dtype))
     return bound
+
+
+DENSE: Final = 1 << 14
+"""Entries up to which a dense matrix times a vector is as fast as picking the few that count."""
+
+
+def _affine(angles: AngleMap, flat: jax.Array) -> jax.Array:
+    """The affine part without the offset."""
+    if angles.num_slots * angles.num_arguments <= DENSE:
+        matrix = jnp.asarray(angles.matrix, flat.dtype)
+        # On accelerators the default precision of a product is that of bfloat16.
+        return jnp.dot(matrix, flat, precision=jax.lax.Precision.HIGHEST)
+    arguments, coefficients = angles.terms
+    picked = flat.at[arguments].get(mode="promise_in_bounds")
+    return (jnp.asarray(coefficients, flat.dtype) * picked).sum(axis=1)
 
 
 @lru_cache(maxsize=1024)

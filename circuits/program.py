@@ -94,8 +94,23 @@ class AngleMap:
         return len(self.offset)
 
     @cached_property
+    def terms(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """The affine part as arguments and coefficients (K, T), T the most terms of any slot.
+
+        Where a slot has fewer, coefficients are 0.
+        """
+        order = np.argsort(self.slots, kind="stable")
+        slots = self.slots[order]
+        column = np.arange(len(slots)) - np.searchsorted(slots, slots)
+        shape = (self.num_slots, int(column.max(initial=-1)) + 1)
+        arguments, coefficients = np.zeros(shape, np.int32), np.zeros(shape)
+        arguments[slots, column] = self.arguments[order]
+        coefficients[slots, column] = self.coefficients[order]
+        return arguments, coefficients
+
+    @cached_property
     def matrix(self) -> NDArray[np.float64]:
-        """The affine part as a dense (K, P) matrix."""
+        """The same as a dense (K, P) matrix."""
         dense = np.zeros((self.num_slots, self.num_arguments))
         np.add.at(dense, (self.slots, self.arguments), self.coefficients)
         return dense
