@@ -137,6 +137,19 @@ class StatevectorConfig(EngineConfig):
     )
 
 
+class XlaConfig(EngineConfig):
+    """The engine in plain JAX: exact, in the precision of the arguments, on any device, exportable.
+
+    It runs where JAX puts it: where its arguments are, else on JAX's default device.
+    """
+
+    kind: Literal["xla"] = Field(default="xla", description="'xla'")
+    gradient: Literal["auto", "adjoint"] = Field(  # type: ignore[assignment]
+        default="auto",
+        description="'auto' or 'adjoint' (a shift rule would call JAX from a host callback of JAX)",
+    )
+
+
 class ReferenceConfig(EngineConfig):
     """The plain NumPy engine: exact, double precision, small circuits."""
 
@@ -201,6 +214,7 @@ KINDS: dict[str, type[EngineConfig]] = {
     "aer": AerConfig,
     "reference": ReferenceConfig,
     "statevector": StatevectorConfig,
+    "xla": XlaConfig,
 }
 """The built-in kinds of engine and the keys each accepts."""
 

@@ -17,7 +17,7 @@ from qml.circuits.program import Program
 from qml.config import EngineConfig
 from qml.errors import EngineError
 from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
-from qml.simulators.base import Evaluation, NativeEngine
+from qml.simulators.base import Evaluation, NativeEngine, TraceableEngine
 from qml.simulators.registry import engine
 
 Array = NDArray[np.float64]
@@ -107,7 +107,7 @@ def execute(
     seed: int,
     a: NDArray[Any],
     *operands: NDArray[Any],
-) -> NDArray[Any]:
+) -> Any:
     """The value of a primitive at angles a (B, K), by at most one request to the engine.
 
     Args:
@@ -117,11 +117,14 @@ def execute(
         seed: uint32; the primitive's name is folded in, so a value and its gradient at the same
             seed draw independently.
         a, operands: float32 or float64, of the shapes in qml.gradients. The shift rule computes
-            in float64, a native engine in the precision of `a`.
+            in float64, a native or traceable engine in the precision of `a`; for the latter
+            they, and the value, may be JAX arrays on any device.
 
     Raises:
         EngineError: angles that are not finite, on an engine that samples.
     """
+    if is_traceable(primitive, config):
+        return _traced(primitive, program, config, a, *operands)
     if is_native(primitive, config):
         return _native(primitive, program, config, a, *operands)
     a, *operands = (x.astype(np.float64) for x in (a, *operands))  # type: ignore[assignment]
@@ -140,6 +143,19 @@ def is_native(primitive: str, config: EngineConfig) -> bool:
     runner = engine(config)
     wanted = primitive == "expval" or config.gradient != "parameter_shift"
     return wanted and isinstance(runner, NativeEngine) and primitive in runner.native
+
+
+def is_traceable(primitive: str, config: EngineConfig) -> bool:
+    """Whether the engine computes a primitive as a JAX function."""
+    runner = engine(config)
+    return isinstance(runner, TraceableEngine) and primitive in runner.traceable
+
+
+def trace(primitive: str, program: Program, config: EngineConfig, *operands: Any) -> Any:
+    """A traceable primitive as JAX operations; see `is_traceable`."""
+    runner = engine(config)
+    assert isinstance(runner, TraceableEngine)
+    return runner.trace(primitive, program, *operands)
 
 
 def xla_call(primitive: str, program: Program, config: EngineConfig, *operands: Any) -> Any:
@@ -164,6 +180,17 @@ def _native(
     seconds = time.perf_counter() - start
     if len(a):
         _record(Run(primitive, gradient, config.kind, "CPU", len(a), 1, 0, seconds))
+    return value
+
+
+def _traced(primitive: str, program: Program, config: EngineConfig, a: Any, *operands: Any) -> Any:
+    start = time.perf_counter()
+    value = trace(primitive, program, config, a, *operands).block_until_ready()
+    gradient = "none" if primitive == "expval" else "adjoint"
+    seconds = time.perf_counter() - start
+    device = min(value.devices(), key=lambda device: device.id).platform.upper()
+    if len(a):
+        _record(Run(primitive, gradient, config.kind, device, len(a), 1, 0, seconds))
     return value
 
 

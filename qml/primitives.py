@@ -12,6 +12,7 @@ All but the first are linear in each operand after a. The derivative of `expval`
 whose transpose is `expval_vjp`; the derivatives of these two are `expval_curvature` and
 `expval_hvp`, which are each other's transposes. From the third order on, the shift rule acts on the
 last two: every derivative of E is a trigonometric polynomial in each slot, so that too is exact.
+Where the engine is a JAX function, JAX differentiates that instead, as often as asked.
 
 `vmap` never repeats `a`: an axis that only t, u or c have becomes T, U or C, and one that two of
 them share becomes S. So `jacrev` asks an engine for as many rows as `grad` does.
@@ -36,7 +37,7 @@ from jax.interpreters import ad, batching, mlir
 from qml.circuits.program import Program
 from qml.config import EngineConfig
 from qml.errors import EngineError
-from qml.execution import execute, is_native, xla_call
+from qml.execution import execute, is_native, is_traceable, trace, xla_call
 from qml.gradients import SHIFT
 
 Array = Any
@@ -88,10 +89,20 @@ def _make(name: str) -> Any:
         return jax.core.ShapedArray(tuple(sizes[x] for x in axes.result), avals[0].dtype)
 
     def impl(*operands: Array, program: Program, config: EngineConfig) -> Array:
+        if is_traceable(name, config):
+            # Not through NumPy: what is on a device stays there.
+            seed, *arrays = operands
+            return execute(name, program, config, int(seed), *arrays)
         value = _host(name, operands, program, config)
         return jax.device_put(value, getattr(operands[1], "sharding", None))
 
     def lowering(ctx: Any, *operands: Any, program: Program, config: EngineConfig) -> Any:
+        if is_traceable(name, config):
+
+            def traced(seed: Array, *arrays: Array) -> Array:
+                return trace(name, program, config, *arrays)
+
+            return mlir.lower_fun(traced, multiple_results=False)(ctx, *operands)
         _refuse_export(ctx, config)
         if ctx.module_context.platforms != ("cpu",) or not is_native(name, config):
             return _emit_callback(ctx, name, operands, program, config)
@@ -200,10 +211,10 @@ def _merge(x: Array, dim: int | None, letters: str, letter: str, size: int) -> A
     return x.reshape(*x.shape[:where], size * x.shape[where + 1], *x.shape[where + 2 :])
 
 
-def _length(x: Array, dim: int | None, letters: str, letter: str) -> int:
-    """The size of an axis before the batch was merged into it."""
+def _length(x: Array, dim: int | None, letters: str, letter: str) -> Any:
+    """The size of an axis before the batch was merged into it; symbolic in an export."""
     shape = [size for axis, size in enumerate(x.shape) if axis != dim]
-    return int(shape[letters.index(letter)])
+    return shape[letters.index(letter)]
 
 
 def _hash_seeds(seeds: Array) -> Array:
@@ -258,6 +269,25 @@ def _shifted(primitive: Any) -> Rule:
     return by_angles
 
 
+def _beyond_second(primitive: Any) -> Rule:
+    """By JAX where the engine is a JAX function, else by the shift rule."""
+    shifted = _shifted(primitive)
+
+    def by_angles(
+        seed: Array, a: Array, *rest: Array, program: Program, config: EngineConfig
+    ) -> Array:
+        if not is_traceable(primitive.name, config):
+            return shifted(seed, a, *rest, program=program, config=config)
+        *operands, da = rest
+
+        def value(a: Array) -> Array:
+            return trace(primitive.name, program, config, a, *operands)
+
+        return jax.jvp(value, (a,), (da,))[1]
+
+    return by_angles
+
+
 def _next_seed(seed: Array) -> Array:
     """Another stream of samples for the next order, whose request is of the same primitive."""
     return jnp.asarray(seed) * np.uint32(747796405) + np.uint32(2891336453)
@@ -278,8 +308,8 @@ def _vjp_by_angles(seed: Array, a: Array, c: Array, da: Array, **parameters: Any
 _differentiate(expval_p, _expval_by_angles)
 _differentiate(jvp_p, _jvp_by_angles)
 _differentiate(vjp_p, _vjp_by_angles)
-_differentiate(hvp_p, _shifted(hvp_p))
-_differentiate(curvature_p, _shifted(curvature_p))
+_differentiate(hvp_p, _beyond_second(hvp_p))
+_differentiate(curvature_p, _beyond_second(curvature_p))
 
 
 # Transposes: the cotangent g has the axes of the result.

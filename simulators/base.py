@@ -83,3 +83,22 @@ class NativeEngine(Engine, Protocol):
     def xla_call(self, primitive: str, program: Program, a: Any, *operands: Any) -> Any:
         """The same as JAX operations on JAX arrays, for code that is compiled for the CPU."""
         ...
+
+
+@runtime_checkable
+class TraceableEngine(Engine, Protocol):
+    """An engine that is a JAX function: exact, for any device and any order of derivative.
+
+    Attributes:
+        traceable: the primitives it computes; see qml.primitives for their operands.
+    """
+
+    traceable: frozenset[str]
+
+    def trace(self, primitive: str, program: Program, a: Any, *operands: Any) -> Any:
+        """The value of a traceable primitive by JAX operations, in the dtype of `a`.
+
+        A pure function of its arrays: it may be traced, differentiated, mapped and exported, and
+        with concrete arrays it runs compiled, where they are. It calls back to no host.
+        """
+        ...

@@ -12,6 +12,7 @@ from qml.simulators.base import Engine
 
 ENGINES: Final[dict[str, str]] = {
     "statevector": "qml.simulators.statevector.engine:StatevectorEngine",
+    "xla": "qml.simulators.xla.engine:XlaEngine",
     "reference": "qml.simulators.reference:ReferenceEngine",
     "aer": "qml.simulators.aer.engine:AerEngine",
 }

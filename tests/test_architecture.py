@@ -55,7 +55,7 @@ ENGINES = ORDER.index("qml.simulators.*")
 FACADES = {"qml", "qml.circuits", "qml.simulators"}
 JAX = (
     "qml.context qml.circuits.binding qml.primitives qml.registry qml.seeds qml.kernel "
-    "qml.layers qml.layers.* qml.simulators.statevector.ffi"
+    "qml.layers qml.layers.* qml.simulators.statevector.ffi qml.simulators.xla.*"
 )
 HOMES = {
     "jax": JAX,

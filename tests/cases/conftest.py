@@ -1,5 +1,7 @@
 """The engines on which every fault is looked for: whatever the registry lists."""
 
+from typing import get_args
+
 import pytest
 
 import qml
@@ -12,6 +14,9 @@ SAMPLING = sorted(kind for kind in ENGINES if "shots" in KINDS[kind].model_field
 @pytest.fixture(params=sorted(ENGINES))
 def exact(request):
     """The test runs on an engine without shots; its configuration."""
+    gradient = request.node.callspec.params.get("gradient", "auto")
+    if gradient not in get_args(KINDS[request.param].model_fields["gradient"].annotation):
+        pytest.skip(f"{request.param} has no gradient {gradient!r}")
     with qml.use(request.param) as config:
         yield config
 

@@ -131,7 +131,7 @@ def test_qubit_0_is_the_least_significant_bit_with_shots(sampling):
 def test_idle_qubits_change_no_value(exact):
     """Qiskit/qiskit-aer#2442: 200 random observables on 6 qubits, 3 of them touched."""
     rng = np.random.default_rng(2442)
-    for _ in range(40):
+    for _ in range(8 if exact.kind == "xla" else 40):  # XLA compiles every circuit
         a, b, c = map(int, rng.permutation(6)[:3])
         angles = rng.uniform(-3, 3, size=3)
         labels = []

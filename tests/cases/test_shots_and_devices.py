@@ -159,9 +159,12 @@ def test_a_misspelt_option_is_refused_with_the_nearest_name(backend, error, hint
 
 def test_a_misspelt_gradient_is_refused_with_the_nearest_name(exact):
     """PennyLaneAI/pennylane#1496, #2853 and #5745."""
-    with pytest.raises(ConfigError, match=r"'parameter-shift'.*did you mean 'parameter_shift'\?"):
-        cosine(0.3, gradient="parameter-shift")
-    exactly(jax.grad(functools.partial(cosine, gradient="parameter_shift"))(0.3), -np.sin(0.3))
+    misspelt, meant = (
+        ("adjoin", "adjoint") if exact.kind == "xla" else ("parameter-shift", "parameter_shift")
+    )
+    with pytest.raises(ConfigError, match=rf"'{misspelt}'.*did you mean '{meant}'\?"):
+        cosine(0.3, gradient=misspelt)
+    exactly(jax.grad(functools.partial(cosine, gradient=meant))(0.3), -np.sin(0.3))
 
 
 def run_python(script):
