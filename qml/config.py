@@ -218,7 +218,7 @@ KINDS: dict[str, type[EngineConfig]] = {
 }
 """The built-in kinds of engine and the keys each accepts."""
 
-DEFAULT_KIND = "reference"
+DEFAULT_KIND = "statevector"
 """The kind that runs, with its defaults, where nothing is configured."""
 
 

@@ -340,7 +340,7 @@ X = np.zeros((2, 1), "float32")
 
 
 def test_the_backend_is_the_argument_else_the_ambient_one_at_construction(monkeypatch):
-    assert QuantumLayer(cosine, {}).backend.kind == "reference"
+    assert QuantumLayer(cosine, {}).backend.kind == "statevector"
     monkeypatch.setenv("QML_BACKEND", "aer")
     from_environment = QuantumLayer(cosine, {})
     monkeypatch.delenv("QML_BACKEND")
@@ -354,7 +354,8 @@ def test_the_backend_is_the_argument_else_the_ambient_one_at_construction(monkey
 
 
 def test_a_later_use_has_no_effect():
-    layer = QuantumLayer(cosine, {})
+    with qml.use("reference"):
+        layer = QuantumLayer(cosine, {})
     with qml.use("aer"):
         assert kinds(lambda: layer(X)) == {"reference"}
 
@@ -392,7 +393,8 @@ def test_fit_set_backend_and_predict_run_on_the_backend_asked_for():
 
 
 def test_set_backend_changes_nothing_when_it_fails():
-    model = keras.Sequential([keras.Input((1,)), QuantumLayer(cosine, {})])
+    layer = QuantumLayer(cosine, {}, backend="reference")
+    model = keras.Sequential([keras.Input((1,)), layer])
     with pytest.raises(UnknownNameError):
         set_backend(model, "nowhere")
     assert kinds(lambda: model.predict(X, verbose=0)) == {"reference"}
@@ -416,7 +418,7 @@ def test_a_backend_that_is_not_there_is_told_before_anything_changes(
     monkeypatch.setattr("qml.simulators.aer.engine.AerSimulator.available_devices", cpu_alone)
     with pytest.raises(error, match=message):
         QuantumLayer(cosine, {}, backend=backend)
-    layer = QuantumLayer(cosine, {})
+    layer = QuantumLayer(cosine, {}, backend="reference")
     before = layer.backend
     with pytest.raises(error, match=message):
         set_backend(layer, backend)
@@ -441,7 +443,7 @@ def test_a_circuit_too_wide_for_the_machine_is_told_before_anything_changes():
     model = keras.Sequential([keras.Input((1,)), narrow, layer])
     with pytest.raises(EngineError, match="6 qubits"):
         set_backend(model, five_qubits)
-    assert narrow.backend.kind == layer.backend.kind == "reference"
+    assert narrow.backend.kind == layer.backend.kind == "statevector"
 
 
 def compiled(function):
@@ -470,7 +472,8 @@ def test_set_backend_reaches_functions_that_the_user_compiled(gradient):
 
 
 def test_set_backend_on_a_part_reaches_the_model_that_was_fitted():
-    inner = keras.Sequential([keras.Input((1,)), QuantumLayer(shifted_cosine, {"w": ()})])
+    layer = QuantumLayer(shifted_cosine, {"w": ()}, backend="reference")
+    inner = keras.Sequential([keras.Input((1,)), layer])
     model = keras.Sequential([keras.Input((1,)), inner])
     model.compile("sgd", "mse")
     fit = lambda: model.fit(X, X, verbose=0)
@@ -510,7 +513,8 @@ SHOTS = {"kind": "aer", "shots": 20, "seed": 1}
     ],
 )
 def test_set_backend_in_a_callback_moves_the_training_and_its_seed(when, plan, kinds_of_steps):
-    model = keras.Sequential([keras.Input((1,)), QuantumLayer(shifted_cosine, {"w": ()})])
+    layer = QuantumLayer(shifted_cosine, {"w": ()}, backend="reference")
+    model = keras.Sequential([keras.Input((1,)), layer])
     model.compile("sgd", "mse")
     x, moves = np.zeros((4, 1)), iter(plan)
 
@@ -523,7 +527,6 @@ def test_set_backend_in_a_callback_moves_the_training_and_its_seed(when, plan, k
         model.fit(x, x, batch_size=2, epochs=2, verbose=0, callbacks=[callback])
     steps = [run for run in runs if run.primitive == "expval"]
     assert [run.kind for run in steps] == kinds_of_steps
-    layer = model.layers[0]
     made = QuantumLayer(shifted_cosine, {"w": ()}, backend=SHOTS, name=layer.name)
     seed, draws = np.asarray(layer._seeds.state)
     assert seed == np.asarray(made._seeds.state)[0]

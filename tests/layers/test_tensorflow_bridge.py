@@ -147,10 +147,15 @@ print(abs(found.numpy() - right).max() < 1e-13)
 """
 
 
+REQUESTS = {"statevector": [], "reference": ["expval", "expval_vjp"]}
+"""Of a training step, as far as they are seen: the default engine is called by compiled code."""
+
+
 @pytest.mark.slow
-def test_a_double_precision_layer_needs_no_setting_of_jax():
-    out = run_on_one_core(DOUBLE_WITHOUT_X64, JAX_ENABLE_X64="0")
-    assert out == ["expval", "expval_vjp", "True", "True"]
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_double_precision_layer_needs_no_setting_of_jax(kind):
+    out = run_on_one_core(DOUBLE_WITHOUT_X64, JAX_ENABLE_X64="0", QML_BACKEND=kind)
+    assert out == [*REQUESTS[kind], "True", "True"]
 
 
 MANY_CALLS = """
@@ -173,5 +178,6 @@ print(model.optimizer.iterations.numpy())
 
 
 @pytest.mark.slow
-def test_two_hundred_steps_on_one_core_do_not_stall():
-    assert run_on_one_core(MANY_CALLS) == ["200"]
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_two_hundred_steps_on_one_core_do_not_stall(kind):
+    assert run_on_one_core(MANY_CALLS, QML_BACKEND=kind) == ["200"]

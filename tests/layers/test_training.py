@@ -139,14 +139,15 @@ def test_the_derivative_of_a_force_reaches_the_weights(gradient, weight_gradient
     np.testing.assert_allclose(loss, 2 * (np.sin(0.7) - 0.2) * np.cos(0.7), atol=1e-12)
 
 
-def force_model(gradient):
+def force_model(gradient, backend=None):
     class Force(keras.Model):
         """-dE/dx of a hybrid energy."""
 
         def __init__(self, **kwargs):
             super().__init__(**kwargs)
+            start = keras.initializers.Constant(0.2)
             self.energy = QuantumLayer(
-                shifted_cosine, {"w": ()}, initializer=keras.initializers.Constant(0.2)
+                shifted_cosine, {"w": ()}, initializer=start, backend=backend
             )
 
         def build(self, shape):
@@ -193,7 +194,7 @@ def test_a_training_step_is_one_request_forward_and_one_backward():
 
 def test_a_force_step_is_one_request_per_order(gradient):
     """The loss is on dE/dx alone: E itself is not evaluated."""
-    model = force_model(gradient)
+    model = force_model(gradient, backend="reference")
     model.compile("sgd", "mse")
     x = RNG.normal(size=(8, 1))
     model.predict(x, verbose=0)

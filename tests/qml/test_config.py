@@ -21,6 +21,7 @@ from qml.config import (
     AerConfig,
     EngineConfig,
     ReferenceConfig,
+    StatevectorConfig,
     backends,
     discover,
     load,
@@ -44,6 +45,7 @@ PROMISED = {
         "threads": (None, 1),
     },
     "statevector": {**COMMON, "threads": (None, 1), "memory": (None, 0.5)},
+    "xla": {**COMMON, "gradient": ("auto", "adjoint")},
 }
 COMPANIONS = {"fallback": {"device": "GPU"}}  # keys without which another is refused
 INTEGERS = {"seed", "shots", "threads"}
@@ -240,18 +242,21 @@ CHOICES = {
     "fallback": ["CPU"],
     "method": ["statevector", "density_matrix", "matrix_product_state"],
     "precision": ["double", "single"],
+    "gradient of statevector": ["auto", "adjoint", "parameter_shift"],
+    "gradient of xla": ["auto", "adjoint"],
 }
 
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(("kind", "key"), [(k, key) for k, key in KEYS if key in CHOICES])
 def test_a_choice_in_the_wrong_case_or_misspelt_is_refused_with_the_nearest(kind, key, door):
-    for right in CHOICES[key]:
+    choices = CHOICES.get(f"{key} of {kind}", CHOICES[key])
+    for right in choices:
         for wrong in (right.swapcase(), right.capitalize(), right + "x", right[:-1]):
             message = refused(door, {"kind": kind, key: wrong})
             assert f"{key!r} must be" in message and f"got {wrong!r}" in message
             assert f"did you mean {right!r}?" in message
-            assert all(repr(choice) in message for choice in CHOICES[key])
+            assert all(repr(choice) in message for choice in choices)
 
 
 @pytest.mark.parametrize("door", READERS)
@@ -279,7 +284,8 @@ def test_the_base_model_needs_a_kind():
 @pytest.mark.parametrize("table", [{}, {"shots": 1000}])
 def test_a_table_without_a_kind_is_refused_with_the_kinds(table, door):
     message = refused(door, table)
-    assert "'kind' is missing" in message and "Valid: 'aer', 'reference', 'statevector'" in message
+    assert "'kind' is missing" in message
+    assert "Valid: 'aer', 'reference', 'statevector', 'xla'" in message
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -445,6 +451,7 @@ def test_a_file_holds_a_default_and_backends_by_name(tmp_path):
         "quiet lab": "reference",
         "reference": "reference",
         "statevector": "statevector",
+        "xla": "xla",
     }
 
 
@@ -452,7 +459,7 @@ def test_an_empty_file_is_a_valid_one():
     Path("qml.toml").touch()
     file = load("qml.toml")
     assert file.backend is None and not file.backends
-    assert resolve() == ReferenceConfig()
+    assert resolve() == StatevectorConfig()
 
 
 def test_a_loaded_file_cannot_be_changed():
@@ -473,7 +480,7 @@ def test_a_loaded_file_cannot_be_changed():
         ("[backnds.lab]", ConfigError, ["no key 'backnds'", "did you mean 'backends'?"]),
         ("[simulators]", ConfigError, ["no key 'simulators'", "Valid: 'backend', 'backends'"]),
         ("bakend = 'aer'", ConfigError, ["no key 'bakend'", "did you mean 'backend'?"]),
-        ("backend = 'lba'\n[backends.lab]\nkind='aer'", UnknownNameError, ["mean 'lab'?", "'aer'"]),
+        ("backend = 'lib'\n[backends.lab]\nkind='aer'", UnknownNameError, ["mean 'lab'?", "'aer'"]),
         ("backend = 'Aer'", UnknownNameError, [": backend: there is no backend 'Aer'", "'aer'?"]),
         ("backend = ''", UnknownNameError, ["there is no backend ''"]),
         ("backend = 'a'\nbackend = 'b'\n", ConfigError, ["not valid TOML", "line 2"]),
@@ -544,8 +551,8 @@ def test_a_file_that_was_wrong_is_read_again():
 # --- which choice wins
 
 
-def test_the_built_in_default_is_the_reference_engine():
-    assert resolve() == resolve("reference") == ReferenceConfig()
+def test_the_built_in_default_is_the_statevector_engine():
+    assert resolve() == resolve("statevector") == StatevectorConfig()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -556,7 +563,7 @@ def test_a_kind_is_a_name_for_itself_with_its_defaults(kind):
 def test_a_configured_name_comes_before_a_kind_of_the_same_name():
     write({"kind": "aer", "shots": 12}, name="aer")
     assert resolve("aer") == AerConfig(shots=12)
-    assert backends() == {kind: kind for kind in ("aer", "reference", "statevector")}
+    assert backends() == {kind: kind for kind in ("aer", "reference", "statevector", "xla")}
 
 
 def test_a_configuration_stands_for_itself():
@@ -581,7 +588,7 @@ def test_argument_then_block_then_environment_then_file_then_built_in(monkeypatc
     monkeypatch.delenv("QML_BACKEND")
     assert resolve().seed == 1
     Path("qml.toml").unlink()
-    assert resolve() == ReferenceConfig()
+    assert resolve() == StatevectorConfig()
 
 
 def test_what_does_not_depend_on_the_file_does_not_fail_with_it(monkeypatch):
@@ -606,7 +613,7 @@ def test_an_unknown_backend_in_the_argument_names_the_nearest():
     for wrong in sorted(misspelt("aer") | {"AER"}):
         with pytest.raises(UnknownNameError, match=rf"^backend: .*{wrong!r}.*mean 'aer'\?"):
             resolve(wrong)
-    with pytest.raises(QMLError, match="Valid: 'aer', 'reference', 'statevector'"):
+    with pytest.raises(QMLError, match="Valid: 'aer', 'reference', 'statevector', 'xla'"):
         resolve("")
 
 

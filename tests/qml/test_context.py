@@ -6,7 +6,7 @@ import threading
 import jax
 import pytest
 
-from qml.config import AerConfig, ReferenceConfig, resolve
+from qml.config import AerConfig, StatevectorConfig, resolve
 from qml.context import use
 from qml.errors import ConfigError, UnknownNameError
 
@@ -41,11 +41,11 @@ def in_thread(function):
 
 
 def test_a_block_chooses_and_gives_back():
-    assert resolve() == ReferenceConfig()
+    assert resolve() == StatevectorConfig()
     with use({"kind": "aer", "shots": 10}) as config:
         assert config == AerConfig(shots=10)
         assert resolve() is config
-    assert resolve() == ReferenceConfig()
+    assert resolve() == StatevectorConfig()
 
 
 def test_blocks_nest_and_an_argument_comes_first():
@@ -57,13 +57,13 @@ def test_blocks_nest_and_an_argument_comes_first():
                 assert resolve().seed == 1
             assert resolve().seed == 2
         assert resolve().seed == 1
-    assert resolve() == ReferenceConfig()
+    assert resolve() == StatevectorConfig()
 
 
 def test_the_same_backend_can_be_entered_again_within_itself():
     with use("aer") as outer, use("aer") as inner, use(None) as innermost:
         assert resolve() == outer == inner == innermost == AerConfig()
-    assert resolve() == ReferenceConfig()
+    assert resolve() == StatevectorConfig()
 
 
 def test_an_exception_passes_and_the_outer_choice_returns():
@@ -73,7 +73,7 @@ def test_an_exception_passes_and_the_outer_choice_returns():
             with use(seeded(2)):
                 raise KeyError("mine")
         assert resolve().seed == 1 and f(1.0) == 1
-    assert resolve() == ReferenceConfig() and f(1.0) == 0
+    assert resolve() == StatevectorConfig() and f(1.0) == 0
 
 
 def test_use_comes_before_the_environment_and_the_file(tmp_path, monkeypatch):
@@ -118,7 +118,7 @@ def test_a_function_can_be_decorated_and_may_call_itself():
         return resolve().seed if n == 0 else depth(n - 1)
 
     assert depth(0) == depth(3) == 4
-    assert resolve() == ReferenceConfig()
+    assert resolve() == StatevectorConfig()
 
 
 # --- jitted functions
@@ -186,7 +186,7 @@ def test_a_new_thread_does_not_inherit_the_choice_nor_does_its_jit():
     f = Traced()
     with use(seeded(1)):
         assert f.jitted(1.0) == 1
-        assert in_thread(resolve) == ReferenceConfig()
+        assert in_thread(resolve) == StatevectorConfig()
         assert in_thread(lambda: float(f.jitted(1.0))) == 0
         assert f.jitted(1.0) == 1
 
@@ -204,7 +204,7 @@ def test_a_block_in_another_thread_does_not_reach_this_one():
     thread = threading.Thread(target=lambda: results.append(other()))
     thread.start()
     assert entered.wait(10)
-    assert resolve() == ReferenceConfig() and f.jitted(1.0) == 0
+    assert resolve() == StatevectorConfig() and f.jitted(1.0) == 0
     left.set()
     thread.join()
     assert results == [1.0]
@@ -217,7 +217,7 @@ def test_a_block_without_await_works_in_a_coroutine():
         await asyncio.sleep(0)
         return seen, resolve()
 
-    assert asyncio.run(main()) == (1, ReferenceConfig())
+    assert asyncio.run(main()) == (1, StatevectorConfig())
 
 
 def test_a_block_that_is_suspended_by_await_is_refused_at_its_end():
@@ -227,7 +227,7 @@ def test_a_block_that_is_suspended_by_await_is_refused_at_its_end():
                 await asyncio.sleep(0)
         return resolve()
 
-    assert asyncio.run(main()) == ReferenceConfig()
+    assert asyncio.run(main()) == StatevectorConfig()
 
 
 def test_an_exception_of_a_suspended_block_is_not_replaced():
@@ -238,7 +238,7 @@ def test_an_exception_of_a_suspended_block_is_not_replaced():
                 raise KeyError("mine")
         return resolve()
 
-    assert asyncio.run(main()) == ReferenceConfig()
+    assert asyncio.run(main()) == StatevectorConfig()
 
 
 def test_a_thread_started_by_a_coroutine_never_pairs_one_backend_with_another_trace():

@@ -121,9 +121,12 @@ TRANSFORMATIONS = {
 
 @pytest.mark.parametrize("name", TRANSFORMATIONS)
 def test_a_transformation_gives_what_it_gives_in_plain_jax(name):
+    """By native derivatives, the default, and by the shift rule."""
     transform = TRANSFORMATIONS[name]
     expected = jax.jit(transform(ORACLE))(P)
-    jax.tree.map(close, jax.jit(transform(KERNEL))(P), expected)
+    for kind in (None, "reference"):
+        with qml.use(kind):
+            jax.tree.map(close, jax.jit(transform(KERNEL))(P), expected)
 
 
 @pytest.mark.parametrize("name", ["nothing", "grad", "hessian", "vmap of grad", "scan of grad"])
@@ -166,12 +169,13 @@ def test_second_derivatives_agree_with_finite_differences():
 # --- what it costs
 
 
-def cost(f, *arguments):
-    """(primitive, rows) of every request of a jitted call."""
+def cost(f, *arguments, backend="reference"):
+    """(primitive, rows) of every request of a jitted call, on an engine whose requests are seen."""
     jitted = jax.jit(f)
-    jax.block_until_ready(jitted(*arguments))  # whatever the compilation may do is not counted
-    with recorded() as runs:
-        jax.block_until_ready(jitted(*arguments))
+    with qml.use(backend):
+        jax.block_until_ready(jitted(*arguments))  # whatever the compilation may do is not counted
+        with recorded() as runs:
+            jax.block_until_ready(jitted(*arguments))
     return sorted((run.primitive, run.rows) for run in runs)
 
 
@@ -209,7 +213,7 @@ def test_slots_without_a_tangent_cost_no_row():
 
 
 def test_eager_calls_cost_the_same():
-    with recorded() as runs:
+    with qml.use("reference"), recorded() as runs:
         jax.jacrev(WIDE)(ANGLES)
     assert sorted((run.primitive, run.rows) for run in runs) == [("expval", 1), ("expval_vjp", 16)]
 
@@ -233,10 +237,9 @@ def test_a_training_step_is_one_request_forward_and_one_backward(kind):
     xs = jnp.linspace(-1, 1, 16).reshape(8, 2)
     loss = lambda w: (jax.vmap(model, (0, None))(xs, w).sum(axis=1) ** 2).mean()
     w = jnp.linspace(0, 1, 10)
-    with qml.use(kind):
-        found = cost(jax.value_and_grad(loss), w)
-        with recorded() as runs:
-            jax.value_and_grad(loss)(w)
+    found = cost(jax.value_and_grad(loss), w, backend=kind)
+    with qml.use(kind), recorded() as runs:
+        jax.value_and_grad(loss)(w)
     assert found == [("expval", 8), ("expval_vjp", 8 * 2 * 12)]
     assert [(run.primitive, run.rows, run.jobs) for run in runs] == [
         ("expval", 8, 1),
