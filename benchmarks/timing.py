@@ -1,0 +1,93 @@
+"""Median times of a function, and measurements in a fresh process of another environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CALLS = 9
+PATIENCE = 120.0
+"""Seconds a process may take, its imports and compilation included."""
+
+THREADS = (1, 2)
+
+
+class Failure(Exception):
+    """A measurement that gave nothing; the message says why."""
+
+
+def median(call: Callable[[], tuple[Any, ...]]) -> dict[str, Any]:
+    """The seconds of the first call, the median milliseconds of CALLS after it, and the values."""
+    begin = time.perf_counter()
+    found = call()
+    first = time.perf_counter() - begin
+    times: list[float] = []
+    while len(times) < CALLS:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    values = np.concatenate([np.ravel(array) for array in found])
+    return {"milliseconds": 1e3 * np.median(times), "first": first, "values": values}
+
+
+def single_or_double(dtype: str) -> None:
+    """JAX in this precision; before its first use."""
+    import jax
+
+    jax.config.update("jax_enable_x64", dtype == "float64")  # type: ignore[no-untyped-call]
+
+
+def in_process(
+    python: str, script: Path, arguments: list[str], threads: int | None = None
+) -> dict[str, Any]:
+    """What `script --measure arguments FILE` leaves in FILE (npz).
+
+    Args:
+        threads: of OpenMP and of XLA's pool (NPROC); as the library likes if left out.
+
+    Raises:
+        Failure: it took longer than PATIENCE, or ended with an error.
+    """
+    surroundings = {k: v for k, v in os.environ.items() if k not in ("OMP_NUM_THREADS", "NPROC")}
+    if threads is not None:
+        surroundings |= {"OMP_NUM_THREADS": str(threads), "NPROC": str(threads)}
+    surroundings["JAX_TRACEBACK_FILTERING"] = "off"  # so that the last line is the error
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder, "found.npz")
+        command = [python, str(script), "--measure", *arguments, str(answer)]
+        try:
+            done = subprocess.run(
+                command, env=surroundings, timeout=PATIENCE, stderr=subprocess.PIPE, text=True
+            )
+        except subprocess.TimeoutExpired:
+            raise Failure(f"over {PATIENCE:.0f} s") from None
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise Failure(f"failed with {done.returncode}: {last}")
+        with np.load(answer) as stored:
+            return dict(stored)
+
+
+def best(python: str, script: Path, arguments: list[str]) -> tuple[dict[str, Any], int]:
+    """The fastest of THREADS, and which it was.
+
+    Raises:
+        Failure: none of them gave anything.
+    """
+    found: list[tuple[dict[str, Any], int]] = []
+    failures: list[Failure] = []
+    for threads in THREADS:
+        try:
+            found.append((in_process(python, script, arguments, threads), threads))
+        except Failure as failure:
+            failures.append(failure)
+    if not found:
+        raise failures[-1]
+    return min(found, key=lambda pair: float(pair[0]["milliseconds"]))
