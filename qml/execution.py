@@ -145,6 +145,14 @@ def is_native(primitive: str, config: EngineConfig) -> bool:
     return wanted and isinstance(runner, NativeEngine) and primitive in runner.native
 
 
+def has_xla_call(primitive: str, config: EngineConfig) -> bool:
+    """Whether the engine computes a primitive itself, called by XLA without Python."""
+    runner = engine(config)
+    return (
+        is_native(primitive, config) and isinstance(runner, NativeEngine) and runner.has_xla_call()
+    )
+
+
 def is_traceable(primitive: str, config: EngineConfig) -> bool:
     """Whether the engine computes a primitive as a JAX function."""
     runner = engine(config)
@@ -159,7 +167,7 @@ def trace(primitive: str, program: Program, config: EngineConfig, *operands: Any
 
 
 def xla_call(primitive: str, program: Program, config: EngineConfig, *operands: Any) -> Any:
-    """A native primitive as JAX operations; see `is_native`."""
+    """A native primitive as JAX operations; see `has_xla_call`."""
     runner = engine(config)
     assert isinstance(runner, NativeEngine)
     return runner.xla_call(primitive, program, *operands)

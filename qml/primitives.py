@@ -30,6 +30,7 @@ from typing import Any, Final, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import jet
 from jax.extend.core import Primitive
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir
@@ -37,7 +38,7 @@ from jax.interpreters import ad, batching, mlir
 from qml.circuits.program import Program
 from qml.config import EngineConfig
 from qml.errors import EngineError
-from qml.execution import execute, is_native, is_traceable, trace, xla_call
+from qml.execution import execute, has_xla_call, is_traceable, trace, xla_call
 from qml.gradients import SHIFT
 
 Array = Any
@@ -86,7 +87,14 @@ def _make(name: str) -> Any:
             for letter, size in zip(letters, aval.shape, strict=True):
                 if sizes.setdefault(letter, size) != size:
                     raise TypeError(f"{name}: axis {letter} is {sizes[letter]} and {size}: {avals}")
-        return jax.core.ShapedArray(tuple(sizes[x] for x in axes.result), avals[0].dtype)
+        shape = tuple(sizes[x] for x in axes.result)
+        # Within a shard_map, a result differs between the devices over which an operand does.
+        of = max(avals, key=lambda aval: len(aval.manual_axis_type.varying))
+        if not of.manual_axis_type.varying:
+            return jax.core.ShapedArray(shape, avals[0].dtype)
+        spec = jax.sharding.PartitionSpec(*[None] * len(shape))  # type: ignore[no-untyped-call]
+        sharding = jax.sharding.NamedSharding(of.sharding.mesh, spec)
+        return of.update(shape=shape, sharding=sharding, weak_type=False)
 
     def impl(*operands: Array, program: Program, config: EngineConfig) -> Array:
         if is_traceable(name, config):
@@ -104,7 +112,7 @@ def _make(name: str) -> Any:
 
             return mlir.lower_fun(traced, multiple_results=False)(ctx, *operands)
         _refuse_export(ctx, config)
-        if ctx.module_context.platforms != ("cpu",) or not is_native(name, config):
+        if ctx.module_context.platforms != ("cpu",) or not has_xla_call(name, config):
             return _emit_callback(ctx, name, operands, program, config)
 
         def call(seed: Array, *arrays: Array) -> Array:
@@ -116,6 +124,7 @@ def _make(name: str) -> Any:
     primitive.def_impl(impl)
     mlir.register_lowering(primitive, lowering)
     batching.primitive_batchers[primitive] = _batcher(primitive, axes)
+    jet.jet_rules[primitive] = _refuse_jet
     return primitive
 
 
@@ -161,6 +170,13 @@ def _refuse_export(ctx: Any, config: EngineConfig) -> None:
             "which an exported program cannot hold. Save the model instead "
             "(model.save('m.keras')), and load it where this library is installed."
         )
+
+
+def _refuse_jet(*arguments: Any, **parameters: Any) -> Any:
+    raise EngineError(
+        "a kernel has no rule for jax.experimental.jet (Taylor series). Nest jax.jvp or jax.grad: "
+        "derivatives of any order are exact."
+    )
 
 
 # Batching: a new axis is merged into one that the operands have.

@@ -80,6 +80,10 @@ class NativeEngine(Engine, Protocol):
         """The value of a native primitive, in the dtype of `a`, float32 or float64."""
         ...
 
+    def has_xla_call(self) -> bool:
+        """Whether `xla_call` works here; if not, compiled code calls `compute` through Python."""
+        ...
+
     def xla_call(self, primitive: str, program: Program, a: Any, *operands: Any) -> Any:
         """The same as JAX operations on JAX arrays, for code that is compiled for the CPU."""
         ...

@@ -87,6 +87,12 @@ class StatevectorEngine:
             kernels.hvp(packed_plan, a, *flat, operands[0].shape[2], target)
         return out
 
+    def has_xla_call(self) -> bool:
+        """See NativeEngine.has_xla_call."""
+        from qml.simulators.statevector.ffi import available
+
+        return available()
+
     def xla_call(self, primitive: str, program: Program, a: Any, *operands: Any) -> Any:
         """See NativeEngine.xla_call."""
         from qml.simulators.statevector.ffi import call
@@ -143,7 +149,7 @@ def layouts(num_qubits: int, requests: int, lanes: int, threads: int) -> dict[La
     bits = lanes.bit_length() - 1
     found: dict[Layout, float] = {}
     for lane_bits in (0, bits) if num_qubits > bits else (0,):
-        chunks = requests if lane_bits else math.ceil(requests / lanes)
+        chunks = max(1, requests if lane_bits else math.ceil(requests / lanes))
         sweep = AMPLITUDE_COST / lanes if lane_bits else 1.0
         row_bits = num_qubits - lane_bits
         tiled = row_bits > WHOLE_BITS

@@ -8,17 +8,17 @@ raises: shapes and types are fixed when JAX lowers the call.
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
 import jax
 import numpy as np
-from llvmlite import ir
-from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
-from numba.extending import intrinsic
+from numba import cfunc, njit, types
 
 from qml.simulators.statevector import kernels
+from qml.simulators.statevector.symbols import matrix, octets, vector
 
 API_VERSION: Final = (0, 3)
 """What the handlers say they are written for; later minor versions are compatible."""
@@ -29,21 +29,14 @@ _BUFFER_DATA, _BUFFER_DIMENSIONS = 24, 40
 _METADATA_TYPE, _METADATA, _METADATA_VERSION = 1, 24, 8
 
 
-_intrinsic: Any = intrinsic  # numba's own type has no room for the arguments
-
-
-@_intrinsic  # type: ignore[untyped-decorator]
-def _pointer(typing: Any, address: Any) -> Any:
-    def codegen(context: Any, b: Any, signature: Any, arguments: Any) -> Any:
-        return b.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-
-    return types.voidptr(types.int64), codegen
+_WORD: Final = np.zeros(1, np.int64)
+_HALF: Final = np.zeros(1, np.int32)
 
 
 @njit(cache=True)
 def word(address: int) -> int:
     """The int64 at an address."""
-    value: int = carray(_pointer(address), 1, np.int64)[0]
+    value: int = vector(address, 1, _WORD)[0]
     return value
 
 
@@ -74,8 +67,9 @@ def matrix_shape(buffer: int, axes: int) -> tuple[int, int]:
 
 
 @njit(cache=True)
-def octets(buffer: int) -> Any:
-    return carray(_pointer(word(buffer + _BUFFER_DATA)), dimension(buffer, 0), np.uint8)
+def bytes_of(buffer: int) -> Any:
+    """The bytes in a buffer of one axis."""
+    return octets(word(buffer + _BUFFER_DATA), dimension(buffer, 0))
 
 
 @njit(cache=True)
@@ -85,49 +79,51 @@ def answers_metadata(frame: int) -> bool:
     if extension == 0 or word(extension + 8) & 0xFFFFFFFF != _METADATA_TYPE:
         return False
     version = word(extension + _METADATA) + _METADATA_VERSION
-    numbers = carray(_pointer(version + 16), 2, np.int32)
+    numbers = vector(version + 16, 2, _HALF)
     numbers[0], numbers[1] = API_VERSION
     return True
 
 
 @njit(cache=True)
-def matrix(buffer: int, axes: int, like: Any) -> Any:
-    return carray(_pointer(word(buffer + _BUFFER_DATA)), matrix_shape(buffer, axes), like.dtype)
+def rows_of(buffer: int, axes: int, like: Any) -> Any:
+    """A buffer as a matrix; see `matrix_shape`."""
+    rows, columns = matrix_shape(buffer, axes)
+    return matrix(word(buffer + _BUFFER_DATA), rows, columns, like)
 
 
 @njit(cache=True)
 def expval(frame: int, like: Any) -> int:
     if not answers_metadata(frame):
-        plan, a = octets(argument(frame, 0)), matrix(argument(frame, 1), 2, like)
-        kernels.expval(plan, a, matrix(result(frame), 2, like))
+        plan, a = bytes_of(argument(frame, 0)), rows_of(argument(frame, 1), 2, like)
+        kernels.expval(plan, a, rows_of(result(frame), 2, like))
     return 0
 
 
 @njit(cache=True)
 def expval_vjp(frame: int, like: Any) -> int:
     if not answers_metadata(frame):
-        plan, a = octets(argument(frame, 0)), matrix(argument(frame, 1), 2, like)
-        c = matrix(argument(frame, 2), 3, like)
-        kernels.vjp(plan, a, c, matrix(result(frame), 3, like))
+        plan, a = bytes_of(argument(frame, 0)), rows_of(argument(frame, 1), 2, like)
+        c = rows_of(argument(frame, 2), 3, like)
+        kernels.vjp(plan, a, c, rows_of(result(frame), 3, like))
     return 0
 
 
 @njit(cache=True)
 def expval_jvp(frame: int, like: Any) -> int:
     if not answers_metadata(frame):
-        plan, a = octets(argument(frame, 0)), matrix(argument(frame, 1), 2, like)
-        t = matrix(argument(frame, 2), 3, like)
-        kernels.jvp(plan, a, t, matrix(result(frame), 3, like))
+        plan, a = bytes_of(argument(frame, 0)), rows_of(argument(frame, 1), 2, like)
+        t = rows_of(argument(frame, 2), 3, like)
+        kernels.jvp(plan, a, t, rows_of(result(frame), 3, like))
     return 0
 
 
 @njit(cache=True)
 def expval_hvp(frame: int, like: Any) -> int:
     if not answers_metadata(frame):
-        plan, a = octets(argument(frame, 0)), matrix(argument(frame, 1), 2, like)
-        t, c = matrix(argument(frame, 2), 4, like), matrix(argument(frame, 3), 4, like)
+        plan, a = bytes_of(argument(frame, 0)), rows_of(argument(frame, 1), 2, like)
+        t, c = rows_of(argument(frame, 2), 4, like), rows_of(argument(frame, 3), 4, like)
         tangents = dimension(argument(frame, 2), 2)
-        kernels.hvp(plan, a, t, c, tangents, matrix(result(frame), 5, like))
+        kernels.hvp(plan, a, t, c, tangents, rows_of(result(frame), 5, like))
     return 0
 
 
@@ -189,9 +185,27 @@ def call(primitive: str, plan: Any, shape: tuple[int, ...], a: Any, *operands: A
 
 
 @cache
+def available() -> bool:
+    """Whether XLA takes our handlers; if not, it says so once, with the reason."""
+    try:
+        target("expval", "float32")
+    except (RuntimeError, ValueError) as error:
+        warnings.warn(
+            f"XLA does not take this library's compiled functions ({error}): code under jax.jit "
+            "calls the statevector engine through Python, some 50 microseconds a call slower. "
+            "Please report it with the versions of jax and jaxlib.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
+@cache
 def target(primitive: str, dtype: str) -> str:
     """The name of the XLA call target of a primitive in "float32" or "float64"; registers it."""
     name = f"{primitive}_{dtype}"
+    kernels.ready(primitive, dtype)
     handler = cfunc(types.int64(types.int64), cache=True)(HANDLERS[name])
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = (

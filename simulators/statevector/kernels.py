@@ -94,7 +94,10 @@ _CHUNKS = {
 
 @cache
 def ready(primitive: str, dtype: str) -> None:
-    """Compiles or loads what a primitive calls in "float32" or "float64"."""
+    """Compiles or loads what a primitive calls in "float32" or "float64".
+
+    LLVM ends the process where a symbol is missing, so nothing that calls one is loaded before.
+    """
     entry = _CHUNKS[primitive]
     linked(groups.group_entry, groups.ENTRIES[groups.group_entry], dtype)
     linked(entry, chunks.ENTRIES[entry], dtype)

@@ -15,7 +15,7 @@ from qml.config import ReferenceConfig, StatevectorConfig
 from qml.errors import EngineError
 from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
 from qml.simulators.reference import ReferenceEngine
-from qml.simulators.statevector import engine as module, tables
+from qml.simulators.statevector import engine as module, ffi, tables
 from qml.simulators.statevector.engine import StatevectorEngine
 
 GATES = {
@@ -224,3 +224,24 @@ def test_the_kth_derivative_of_a_rotation_is_that_of_the_cosine():
     for k in range(6):
         np.testing.assert_allclose(function(0.3), np.cos(0.3 + k * np.pi / 2), atol=1e-9)
         function = jax.grad(function)
+
+
+def test_where_xla_takes_no_handler_compiled_code_calls_python_and_says_so(monkeypatch):
+    def refuse(*arguments, **options):
+        raise ValueError("version 9")
+
+    monkeypatch.setattr(ffi, "target", refuse)
+    ffi.available.cache_clear()
+    x, w = np.array([0.3, -0.7, 1.1]), np.array([0.5, 0.2, -0.4])
+    step = jax.jit(lambda x, w: jax.value_and_grad(lambda w: kernel(x, w).sum())(w))
+    try:
+        with (
+            pytest.warns(RuntimeWarning, match=r"\(version 9\).*through Python"),
+            qml.recorded() as runs,
+        ):
+            value, gradient = jax.block_until_ready(step(x, w))
+    finally:
+        ffi.available.cache_clear()
+    assert [run.primitive for run in runs] == ["expval", "expval_vjp"]
+    np.testing.assert_allclose(value, kernel(x, w).sum(), atol=1e-14)
+    np.testing.assert_allclose(gradient, jax.grad(lambda w: kernel(x, w).sum())(w), atol=1e-14)
