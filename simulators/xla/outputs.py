@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from qml.simulators.xla.states import State, applied, at, outcome, parity_sign, summed
+from qml.simulators.xla.states import State, applied, at, outcome, parity_sign, summed, zeros
 from qml.simulators.xla.table import Observables, Table
 
 Array = Any
@@ -28,7 +28,7 @@ def measured(table: Table, state: State) -> Array:
         turned_re, turned_im = applied(table.other.strings, row, state)
         return summed(re * turned_re + im * turned_im)
 
-    values = jnp.zeros((table.num_outputs, *re.shape[1:]), dtype)
+    values = zeros((table.num_outputs, *re.shape[1:]), re)
     for observables, overlap in ((table.diagonal, diagonal), (table.other, other)):
         if len(observables.column):
             found = lax.map(overlap, _rows(observables))
@@ -59,7 +59,7 @@ def weighted(table: Table, state: State, c: Array) -> State:
         weight = factor(table.other, row)
         return (total[0] + weight * turned_re, total[1] + weight * turned_im), None
 
-    weights = jnp.zeros(re.shape, dtype)
+    weights = zeros(re.shape, re)
     for column, qubits in table.blocks:
         weights = weights + at(c[column : column + (1 << len(qubits))], outcome(index, qubits))
     if len(table.diagonal.column):

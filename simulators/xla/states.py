@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -29,9 +30,16 @@ def at(array: Array, index: Array) -> Array:
     return found
 
 
-def zero_state(num_qubits: int, batch: int, dtype: Any) -> State:
-    """|0...0> for every sample."""
-    nothing = jnp.zeros((1 << num_qubits, batch), dtype)
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """Zeros in the dtype of an array, and as different between the devices of a `shard_map`."""
+    made = jnp.zeros(shape, like.dtype)
+    axes = tuple(jax.typeof(like).manual_axis_type.varying)
+    return lax.pcast(made, axes, to="varying") if axes else made
+
+
+def zero_state(num_qubits: int, angles: Array) -> State:
+    """|0...0> for every sample of angles (K, B)."""
+    nothing = zeros((1 << num_qubits, angles.shape[1]), angles)
     return nothing.at[0].set(1), nothing
 
 
@@ -112,7 +120,7 @@ def multiplied(matrices: Matrices, row: Array, state: State, *, inverse: bool = 
         a, b = at(value[:, 0], local)[:, None], at(value[:, 1], local)[:, None]
         return (total[0] + (a * re - b * im), total[1] + (a * im + b * re)), None
 
-    nothing = jnp.zeros_like(state[0])
+    nothing = zeros(state[0].shape, state[0])
     unrolled = len(flips) <= UNROLLED
     total, _ = lax.scan(add, (nothing, nothing), (flips, values), unroll=unrolled)
     return total

@@ -22,6 +22,7 @@ from qml.simulators.xla.states import (
     summed,
     waves,
     zero_state,
+    zeros,
 )
 from qml.simulators.xla.table import Matrices, Table
 
@@ -55,7 +56,7 @@ def expval_vjp(table: Table, a: Array, c: Array) -> Array:
     def gate(matrices: Matrices) -> Branch:
         def undo(row: Array, psi: State, lam: State) -> tuple[State, State, Array]:
             undone = multiplied(matrices, row, lam, inverse=True)
-            return multiplied(matrices, row, psi, inverse=True), undone, jnp.zeros_like(a[0])
+            return multiplied(matrices, row, psi, inverse=True), undone, zeros(a.shape[1:], a)
 
         return undo
 
@@ -64,11 +65,11 @@ def expval_vjp(table: Table, a: Array, c: Array) -> Array:
         return (psi, lam), slope
 
     if not table.num_slots:
-        return jnp.zeros_like(a)
+        return zeros(a.shape, a)
     branches = _branches(table, rotation, gate)
     slots = table.slot[table.first :]
     _, slopes = lax.scan(step, (psi, lam), _operations(table, table.first), reverse=True)
-    total = jnp.zeros((table.num_slots + 1, *a.shape[1:]), a.dtype)
+    total = zeros((table.num_slots + 1, *a.shape[1:]), a)
     return total.at[slots].add(slopes)[:-1]
 
 
@@ -86,7 +87,7 @@ def _evolved(table: Table, a: Array) -> State:
     def step(state: State, operation: Any) -> tuple[State, None]:
         return _chosen(branches, operation, state), None
 
-    state = zero_state(table.num_qubits, a.shape[1], a.dtype)
+    state = zero_state(table.num_qubits, a)
     if not len(table.kind):
         return state
     branches = _branches(table, rotation, gate)
