@@ -8,9 +8,7 @@ from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
-import sympy
 
-from qml.circuits.expressions import parse
 from qml.circuits.program import AngleMap
 
 
@@ -45,6 +43,11 @@ def _affine(angles: AngleMap, flat: jax.Array) -> jax.Array:
 @lru_cache(maxsize=1024)
 def _function(text: str, count: int) -> Callable[..., jax.Array]:
     """The elementwise JAX function of a formula in a0, a1, ..., some of which may be missing."""
+    # Only now: SymPy takes half a second to import, and most circuits need none of it.
+    import sympy
+
+    from qml.circuits.formulas import parse
+
     symbols = [sympy.Symbol(f"a{j}", real=True) for j in range(count)]
     made: Any = sympy.lambdify(symbols, parse(text), modules="jax", cse=True)
     return made  # type: ignore[no-any-return]
