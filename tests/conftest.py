@@ -44,6 +44,13 @@ def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_code_is_dropped() -> Iterator[None]:
+    """After each module: XLA's executables of thousands of circuits take gigabytes."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture(autouse=True)
 def strict_ranks(request: pytest.FixtureRequest) -> Iterator[None]:
     """Broadcasting between ranks is an error in our own code; Keras's Dense relies on it."""
