@@ -9,11 +9,11 @@ with the Jacobian by inputs and weights. Force matching: 6 qubits, 6 layers, 32 
 of all <Z>; the mean of (dE/dx)^2 and its gradient by all weights, in the libraries that
 differentiate twice under jit.
 
-The median of 9 calls after the first, in milliseconds, and the factor to ours in the same
-precision. Every library runs in a process of its own, the peers in environments of their own, once
-with one and once with two threads (of OpenMP, and of XLA's pool); the better one is kept. What
-takes over two minutes, imports and compilation included, is given up, and the table says so.
-Values that differ are an error.
+The median of 9 calls after the first and 0.3 s of others, in milliseconds, and the factor to ours
+in the same precision. Every library runs in a process of its own, the peers in environments of
+their own, once with one and once with two threads (of OpenMP, and of XLA's pool); the better one is
+kept. What takes over two minutes, imports and compilation included, is given up, and the table says
+so. Values that differ are an error.
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 CALLS = 9
+WARM_UP = 0.3
+"""Seconds of calls between the first and those that are timed, as in the midst of training."""
+
 PATIENCE = 120.0
 """Seconds a process may take, its imports and compilation included."""
 
@@ -24,10 +27,13 @@ class Failure(Exception):
 
 
 def median(call: Callable[[], tuple[Any, ...]]) -> dict[str, Any]:
-    """The seconds of the first call, the median milliseconds of CALLS after it, and the values."""
+    """Seconds of the first call, the median milliseconds of CALLS later ones, and the values."""
     begin = time.perf_counter()
     found = call()
     first = time.perf_counter() - begin
+    start = time.perf_counter()
+    while time.perf_counter() - start < WARM_UP:
+        call()
     times: list[float] = []
     while len(times) < CALLS:
         start = time.perf_counter()
