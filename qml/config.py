@@ -140,13 +140,18 @@ class StatevectorConfig(EngineConfig):
 class XlaConfig(EngineConfig):
     """The engine in plain JAX: exact, in the precision of the arguments, on any device, exportable.
 
-    It runs where JAX puts it: where its arguments are, else on JAX's default device.
+    It runs where JAX puts it: where its arguments are, else on JAX's default device. A batch whose
+    states would need more than `memory` GiB runs in parts; left out, the budget is half of the
+    device's memory.
     """
 
     kind: Literal["xla"] = Field(default="xla", description="'xla'")
     gradient: Literal["auto", "adjoint"] = Field(  # type: ignore[assignment]
         default="auto",
         description="'auto' or 'adjoint' (a shift rule would call JAX from a host callback of JAX)",
+    )
+    memory: float | None = Field(
+        default=None, gt=0, description="a number of GiB above 0, or left out"
     )
 
 

@@ -85,6 +85,20 @@ class MissingDependencyError(QMLError, ImportError):
     """An optional package is missing; the message names the extra to install."""
 
 
+def in_bytes(count: float) -> str:
+    """A number of bytes in the unit that suits it.
+
+    >>> in_bytes(1536), in_bytes(3 * 2**30), in_bytes(2.0**105)
+    ('1.5 KiB', '3.0 GiB', '3.6e+16 PiB')
+    """
+    units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    for unit in units[:-1]:
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} {units[-1]}" if count < 1e6 else f"{count:.1e} {units[-1]}"
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A clause that names the valid choices, the nearest first: «did you mean 'aer'? Valid: ...».
 

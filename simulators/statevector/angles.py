@@ -16,7 +16,8 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
-from qml.simulators.statevector.matrices import OPTIONS, SLOT
+from qml.simulators.statevector.compiler import OPTIONS
+from qml.simulators.statevector.matrices import SLOT
 from qml.simulators.statevector.rows import lanes
 
 Array = Any

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numba.extending import intrinsic
 
-from qml.simulators.statevector.matrices import OPTIONS
+from qml.simulators.statevector.compiler import OPTIONS
 from qml.simulators.statevector.readout import apply_observable, observe
 from qml.simulators.statevector.rows import lanes
 from qml.simulators.statevector.sweeps import backward, backward_tangent, forward, forward_tangent

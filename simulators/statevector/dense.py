@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from qml.simulators.statevector.matrices import FIRST, LAST, OPTIONS, PHASE
+from qml.simulators.statevector.compiler import OPTIONS
+from qml.simulators.statevector.matrices import FIRST, LAST, PHASE
 from qml.simulators.statevector.rows import lanes, parity
 
 Array = Any

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from qml.circuits.program import Program
 from qml.config import StatevectorConfig
-from qml.errors import EngineError
+from qml.errors import EngineError, in_bytes
 from qml.simulators.base import Evaluation
 from qml.simulators.statevector import kernels
+from qml.simulators.statevector.compiler import compiling
 from qml.simulators.statevector.cone import light_cone
 from qml.simulators.statevector.plan import plan
 from qml.simulators.statevector.rows import ROW_BYTES
@@ -77,14 +78,15 @@ class StatevectorEngine:
         flat = [np.ascontiguousarray(x).reshape(-1, x.shape[-1]) for x in operands]
         a = np.ascontiguousarray(a)
         target = out.reshape(-1, shape[-1])
-        if primitive == "expval":
-            kernels.expval(packed_plan, a, target)
-        elif primitive == "expval_vjp":
-            kernels.vjp(packed_plan, a, *flat, target)
-        elif primitive == "expval_jvp":
-            kernels.jvp(packed_plan, a, *flat, target)
-        else:
-            kernels.hvp(packed_plan, a, *flat, operands[0].shape[2], target)
+        with compiling():
+            if primitive == "expval":
+                kernels.expval(packed_plan, a, target)
+            elif primitive == "expval_vjp":
+                kernels.vjp(packed_plan, a, *flat, target)
+            elif primitive == "expval_jvp":
+                kernels.jvp(packed_plan, a, *flat, target)
+            else:
+                kernels.hvp(packed_plan, a, *flat, operands[0].shape[2], target)
         return out
 
     def has_xla_call(self) -> bool:
@@ -129,9 +131,9 @@ class StatevectorEngine:
             if needs[-1] <= self._budget:
                 return layout
         raise EngineError(
-            f"{primitive} of {num_qubits} qubits needs {min(needs) / 2**30:.1f} GiB for "
-            f"its states, the budget is {self._budget / 2**30:.1f} GiB. Raise `memory` "
-            "in the backend's configuration, use float32, or fewer qubits."
+            f"{primitive} of {num_qubits} qubits needs {in_bytes(min(needs))} for its states, the "
+            f"budget is {in_bytes(self._budget)}. Raise `memory` in the backend's configuration, "
+            "use float32, or fewer qubits."
         )
 
 

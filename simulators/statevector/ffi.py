@@ -18,6 +18,7 @@ import numpy as np
 from numba import cfunc, njit, types
 
 from qml.simulators.statevector import kernels
+from qml.simulators.statevector.compiler import CACHE, compiling
 from qml.simulators.statevector.symbols import matrix, octets, vector
 
 API_VERSION: Final = (0, 3)
@@ -33,31 +34,31 @@ _WORD: Final = np.zeros(1, np.int64)
 _HALF: Final = np.zeros(1, np.int32)
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def word(address: int) -> int:
     """The int64 at an address."""
     value: int = vector(address, 1, _WORD)[0]
     return value
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def argument(frame: int, k: int) -> int:
     """The address of the k-th argument's buffer."""
     return word(word(frame + _ARGUMENTS) + 8 * k)
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def result(frame: int) -> int:
     """The address of the only result's buffer."""
     return word(word(frame + _RESULTS))
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def dimension(buffer: int, axis: int) -> int:
     return word(word(buffer + _BUFFER_DIMENSIONS) + 8 * axis)
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def matrix_shape(buffer: int, axes: int) -> tuple[int, int]:
     """A buffer of that many axes as (rows, columns): all axes but the last are rows."""
     rows = 1
@@ -66,13 +67,13 @@ def matrix_shape(buffer: int, axes: int) -> tuple[int, int]:
     return rows, dimension(buffer, axes - 1)
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def bytes_of(buffer: int) -> Any:
     """The bytes in a buffer of one axis."""
     return octets(word(buffer + _BUFFER_DATA), dimension(buffer, 0))
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def answers_metadata(frame: int) -> bool:
     """XLA asks a handler for its API version before the first call, by an extension."""
     extension = word(frame + _EXTENSION)
@@ -84,14 +85,14 @@ def answers_metadata(frame: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def rows_of(buffer: int, axes: int, like: Any) -> Any:
     """A buffer as a matrix; see `matrix_shape`."""
     rows, columns = matrix_shape(buffer, axes)
     return matrix(word(buffer + _BUFFER_DATA), rows, columns, like)
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def expval(frame: int, like: Any) -> int:
     if not answers_metadata(frame):
         plan, a = bytes_of(argument(frame, 0)), rows_of(argument(frame, 1), 2, like)
@@ -99,7 +100,7 @@ def expval(frame: int, like: Any) -> int:
     return 0
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def expval_vjp(frame: int, like: Any) -> int:
     if not answers_metadata(frame):
         plan, a = bytes_of(argument(frame, 0)), rows_of(argument(frame, 1), 2, like)
@@ -108,7 +109,7 @@ def expval_vjp(frame: int, like: Any) -> int:
     return 0
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def expval_jvp(frame: int, like: Any) -> int:
     if not answers_metadata(frame):
         plan, a = bytes_of(argument(frame, 0)), rows_of(argument(frame, 1), 2, like)
@@ -117,7 +118,7 @@ def expval_jvp(frame: int, like: Any) -> int:
     return 0
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def expval_hvp(frame: int, like: Any) -> int:
     if not answers_metadata(frame):
         plan, a = bytes_of(argument(frame, 0)), rows_of(argument(frame, 1), 2, like)
@@ -206,7 +207,8 @@ def target(primitive: str, dtype: str) -> str:
     """The name of the XLA call target of a primitive in "float32" or "float64"; registers it."""
     name = f"{primitive}_{dtype}"
     kernels.ready(primitive, dtype)
-    handler = cfunc(types.int64(types.int64), cache=True)(HANDLERS[name])
+    with compiling():
+        handler = cfunc(types.int64(types.int64), cache=CACHE)(HANDLERS[name])
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = (
         ctypes.py_object,

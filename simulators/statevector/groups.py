@@ -13,7 +13,8 @@ import numpy as np
 from numba import njit
 from numba.extending import intrinsic
 
-from qml.simulators.statevector.matrices import BASIS, BITS, FIRST_STEP, LAST_STEP, OPTIONS
+from qml.simulators.statevector.compiler import OPTIONS
+from qml.simulators.statevector.matrices import BASIS, BITS, FIRST_STEP, LAST_STEP
 from qml.simulators.statevector.rows import copy, lanes
 from qml.simulators.statevector.steps import (
     backward_steps,

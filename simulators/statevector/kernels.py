@@ -13,7 +13,7 @@ from numba import njit, prange
 
 from qml.simulators.statevector import chunks, groups
 from qml.simulators.statevector.chunks import call_expval, call_hvp, call_jvp, call_vjp
-from qml.simulators.statevector.matrices import OPTIONS, parallel
+from qml.simulators.statevector.compiler import OPTIONS, compiling, parallel
 from qml.simulators.statevector.rows import lanes
 from qml.simulators.statevector.symbols import linked
 from qml.simulators.statevector.tables import LANE_BITS, WORKERS
@@ -99,5 +99,6 @@ def ready(primitive: str, dtype: str) -> None:
     LLVM ends the process where a symbol is missing, so nothing that calls one is loaded before.
     """
     entry = _CHUNKS[primitive]
-    linked(groups.group_entry, groups.ENTRIES[groups.group_entry], dtype)
-    linked(entry, chunks.ENTRIES[entry], dtype)
+    with compiling():
+        linked(groups.group_entry, groups.ENTRIES[groups.group_entry], dtype)
+        linked(entry, chunks.ENTRIES[entry], dtype)

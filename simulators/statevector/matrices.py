@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from numba import njit
 
+from qml.simulators.statevector.compiler import OPTIONS
 from qml.simulators.statevector.rotations import (
     rotate_x,
     rotate_x_tangent,
@@ -27,22 +28,6 @@ from qml.simulators.statevector.rotations import (
 from qml.simulators.statevector.rows import lanes, parity
 
 Array = Any
-
-OPTIONS: Final[dict[str, Any]] = {
-    "error_model": "numpy",
-    "boundscheck": False,
-    "cache": True,
-    "nogil": True,
-    "fastmath": {"contract", "nsz"},
-}
-"""Of every compiled function of this engine."""
-
-
-def parallel() -> dict[str, Any]:
-    """The same for one with loops over threads: those written as `prange`, and no others."""
-    kinds = ("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion")
-    return {**OPTIONS, "parallel": {**dict.fromkeys(kinds, False), "prange": True}}
-
 
 # Columns of a step: kind; the masks of X' (x, z) and Z' (r), each split into a row part and a lane
 # part; the power of i in X', the sign of Z', the highest bit of the row part of x; the factors, and

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from qml.simulators.statevector.matrices import OPTIONS
+from qml.simulators.statevector.compiler import OPTIONS
 from qml.simulators.statevector.rows import add_overlap, add_product, lanes, parity
 
 Array = Any

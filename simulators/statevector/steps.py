@@ -14,6 +14,7 @@ from typing import Any
 
 from numba import njit
 
+from qml.simulators.statevector.compiler import OPTIONS
 from qml.simulators.statevector.dense import apply_dense
 from qml.simulators.statevector.matrices import (
     FIRST,
@@ -21,7 +22,6 @@ from qml.simulators.statevector.matrices import (
     KIND,
     LAST_STEP,
     NEGATIVE,
-    OPTIONS,
     ORIGIN,
     PIVOT,
     R_LANE,

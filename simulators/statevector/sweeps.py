@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit, prange
 
 from qml.simulators.statevector.angles import collect, cos_sin, spread
+from qml.simulators.statevector.compiler import OPTIONS, parallel
 from qml.simulators.statevector.groups import (
     BACKWARD,
     BACKWARD_TANGENT,
@@ -26,9 +27,7 @@ from qml.simulators.statevector.matrices import (
     END,
     FIRST_STEP,
     LAST_STEP,
-    OPTIONS,
     ORIGIN,
-    parallel,
 )
 from qml.simulators.statevector.rows import lanes
 from qml.simulators.statevector.steps import (

@@ -22,6 +22,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from qml.simulators.statevector.compiler import CACHE
+
 Array = Any
 _intrinsic: Any = intrinsic  # numba's own type has no room for the arguments
 _KEPT: Final[list[Any]] = []
@@ -35,7 +37,7 @@ def linked(entry: Callable[..., None], words: int, dtype: str) -> None:
     element = types.float32 if dtype == "float32" else types.float64
     pointer: Any = types.CPointer(element)  # type: ignore[no-untyped-call]
     signature = types.void(*[types.int64] * words, pointer)
-    compiled: Any = cfunc(signature, cache=True, nogil=True)(entry)
+    compiled: Any = cfunc(signature, cache=CACHE, nogil=True)(entry)
     llvm.add_symbol(symbol(entry.__name__, dtype), compiled.address)
     _KEPT.append(compiled)
 
@@ -83,19 +85,19 @@ def _typed(typing: Any, address: Any, like: Any) -> Any:
     return pointer(types.int64, like), codegen
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def vector(address: int, size: int, like: Any) -> Array:
     """The array at an address, of the type of a pointer or an array `like`."""
     return carray(_typed(address, like), size)
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def matrix(address: int, rows: int, columns: int, like: Any) -> Array:
     """The same, (rows, columns)."""
     return carray(_typed(address, like), (rows, columns))
 
 
-@njit(cache=True)
+@njit(cache=CACHE)
 def octets(address: int, size: int) -> Array:
     """The bytes at an address."""
     return vector(address, size, OCTETS)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from qml.simulators.statevector.matrices import OPTIONS
+from qml.simulators.statevector.compiler import OPTIONS
 from qml.simulators.statevector.symbols import matrix
 from qml.simulators.statevector.tables import FIXED_WORDS, TABLES
 

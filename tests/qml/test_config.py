@@ -45,7 +45,7 @@ PROMISED = {
         "threads": (None, 1),
     },
     "statevector": {**COMMON, "threads": (None, 1), "memory": (None, 0.5)},
-    "xla": {**COMMON, "gradient": ("auto", "adjoint")},
+    "xla": {**COMMON, "gradient": ("auto", "adjoint"), "memory": (None, 0.5)},
 }
 COMPANIONS = {"fallback": {"device": "GPU"}}  # keys without which another is refused
 INTEGERS = {"seed", "shots", "threads"}

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import qml.errors
-from qml.errors import QMLError, nearest
+from qml.errors import QMLError, in_bytes, nearest
 
 DRAWN = dict(re.findall(r"── (\w+) \((\w+)\)", qml.errors.__doc__ or ""))
 DEFINED = {
@@ -50,3 +50,19 @@ def test_no_error_shadows_a_builtin():
 )
 def test_nearest_names_the_most_alike_first_and_then_all_in_order(name, valid, clause):
     assert nearest(name, valid) == clause
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1536, "1.5 KiB"),
+        (2**20, "1.0 MiB"),
+        (3 * 2**30, "3.0 GiB"),
+        (5 * 2**40, "5.0 TiB"),
+        (2.0**105, "3.6e+16 PiB"),
+    ],
+)
+def test_bytes_are_told_in_the_unit_that_suits_them(count, text):
+    assert in_bytes(count) == text

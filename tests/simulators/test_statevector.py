@@ -173,7 +173,7 @@ def test_threads_and_the_split_of_a_batch_change_no_bit():
 def test_states_beyond_the_budget_are_refused_with_what_they_need():
     program = random_program(0)
     engine = StatevectorEngine(StatevectorConfig(memory=1e-7))
-    with pytest.raises(EngineError, match=r"needs .* GiB .*budget is .* GiB. Raise `memory`"):
+    with pytest.raises(EngineError, match=r"needs 512 bytes .*budget is 107 bytes. Raise `memory`"):
         engine.compute("expval", program, np.zeros((1, program.num_slots)))
 
 

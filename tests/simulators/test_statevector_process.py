@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from qml.config import StatevectorConfig
 from qml.errors import EngineError
 from qml.simulators.registry import engine
 from qml.simulators.statevector import engine as module
+from qml.simulators.statevector.compiler import compiling
 from qml.simulators.statevector.engine import StatevectorEngine
 
 ROOT = Path(qml.__file__).resolve().parents[1]
@@ -322,9 +324,17 @@ def wide(qc, x):
 @pytest.mark.parametrize(
     ("transform", "memory", "message"),
     [
-        (lambda f: f, 0.2, "26 qubits needs 0.5 GiB for its states, the budget is 0.2 GiB"),
-        (lambda f: f, 0.6, "expval of 26 qubits needs 1.0 GiB for its states, the budget is 0.6"),
-        (jax.grad, 1.5, "expval_vjp of 26 qubits needs 2.0 GiB for its states, the budget is 1.5"),
+        (lambda f: f, 0.2, "26 qubits needs 512.0 MiB for its states, the budget is 204.8 MiB"),
+        (
+            lambda f: f,
+            0.6,
+            "expval of 26 qubits needs 1.0 GiB for its states, the budget is 614.4 MiB",
+        ),
+        (
+            jax.grad,
+            1.5,
+            "expval_vjp of 26 qubits needs 2.0 GiB for its states, the budget is 1.5 GiB",
+        ),
         (jax.jacfwd, 1.5, "expval_jvp of 26 qubits needs 2.0 GiB"),
         (jax.hessian, 3, "expval_hvp of 26 qubits needs 4.0 GiB"),
     ],
@@ -342,3 +352,42 @@ def test_states_that_do_not_fit_are_refused_with_their_size_before_any_work(
         with pytest.raises(EngineError, match=message):
             function(0.3)
     assert runs == []
+
+
+def test_without_a_place_for_compiled_code_the_engine_says_so_and_goes_on():
+    script = """
+import warnings
+from numba.core import caching
+
+caching.CacheImpl._locator_classes = []  # as where no directory can be written
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    from qml.simulators.statevector import kernels
+    from qml.simulators.statevector.compiler import CACHE
+assert not CACHE
+(message,) = {str(w.message) for w in caught if "NUMBA_CACHE_DIR" in str(w.message)}
+print(message)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "every process compiles anew" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (EOFError("Ran out of input"), r"is damaged \(Ran out of input\). Delete the files \*.nbi"),
+        (pickle.UnpicklingError("truncated"), r"is damaged .*made again"),
+        (OSError(28, "No space left on device"), r"cannot be written to .*set NUMBA_CACHE_DIR"),
+    ],
+)
+def test_a_cache_that_fails_is_named_with_what_to_do(error, message):
+    with pytest.raises(EngineError, match=message) as caught, compiling():
+        raise error
+    assert caught.value.__cause__ is error

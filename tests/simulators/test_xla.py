@@ -26,7 +26,7 @@ from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
 from qml.primitives import AXES
 from qml.simulators.base import TraceableEngine
 from qml.simulators.registry import ENGINES, engine
-from qml.simulators.xla import engine as module
+from qml.simulators.xla.engine import STATES, XlaEngine
 
 ROOT = Path(qml.__file__).resolve().parents[1]
 QUBITS = 4
@@ -343,14 +343,14 @@ def test_the_engine_says_what_it_is():
     assert not isinstance(engine(ReferenceConfig()), TraceableEngine)
 
 
-def test_states_that_cannot_be_are_refused_with_what_they_need(monkeypatch):
+def test_states_that_cannot_be_are_refused_with_what_they_need():
     wide = program_of(31, (), OUTPUTS[:1], 0)
-    with pytest.raises(EngineError, match="31 qubits needs 16 GiB.*at most 30 qubits"):
+    with pytest.raises(EngineError, match="31 qubits needs 16.0 GiB.*at most 30 qubits"):
         XLA.check(wide)
     XLA.check(program_of(20, (), OUTPUTS[:1], 0))
-    monkeypatch.setattr(module, "_memory", lambda: 2**22)
-    with pytest.raises(EngineError, match="20 qubits needs 0.00781 GiB.*device has 0.00391 GiB"):
-        XLA.check(program_of(20, (), OUTPUTS[:1], 0))
+    small = XlaEngine(XlaConfig(memory=2**-8))
+    with pytest.raises(EngineError, match="20 qubits needs 8.0 MiB.*budget is 4.0 MiB.*`memory`"):
+        small.check(program_of(20, (), OUTPUTS[:1], 0))
 
 
 def test_the_shift_rule_is_refused_with_the_reason():
@@ -439,3 +439,24 @@ for f in (jax.vmap(jax.grad(one)), jax.jit(jax.vmap(jax.grad(one)))):
 
 def test_it_runs_where_its_arguments_are():
     run(PLACED, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+
+
+@pytest.mark.parametrize("primitive", sorted(STATES))
+def test_a_batch_beyond_the_budget_runs_in_parts_with_the_same_numbers(primitive):
+    """Seven samples of a circuit on 2 qubits, one or two at a time."""
+    program = kernel.program(X, W)
+    rng = np.random.default_rng(0)
+    slots, outputs = program.num_slots, program.num_outputs
+    shapes = {
+        "expval": (),
+        "expval_jvp": ((7, 2, slots),),
+        "expval_vjp": ((7, 2, outputs),),
+        "expval_hvp": ((7, 1, 2, slots), (7, 1, 2, outputs)),
+        "expval_curvature": ((7, 1, 2, slots), (7, 1, 2, slots)),
+    }[primitive]
+    arrays = [rng.normal(size=shape) for shape in ((7, slots), *shapes)]
+    whole, parts = (XlaEngine(XlaConfig(memory=memory)) for memory in (None, 1e-6))
+    found, expected = (e.trace(primitive, program, *arrays) for e in (parts, whole))
+    loops = [jax.make_jaxpr(partial(e.trace, primitive, program))(*arrays) for e in (whole, parts)]
+    assert str(loops[0]).count("scan[") < str(loops[1]).count("scan[")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
