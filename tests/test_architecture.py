@@ -26,6 +26,7 @@ ORDER = [
     "qml.circuits.gates",
     "qml.circuits.program",
     "qml.circuits.observables",
+    "qml.circuits.probes",
     "qml.circuits.formulas",
     "qml.circuits.expressions",
     "qml.circuits.lowering",

@@ -1,5 +1,10 @@
 """Angle expressions: which are affine, with which coefficients, and which are formulas."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 from qiskit.circuit import Parameter, ParameterVector
 
+import qml
 from qml.circuits.binding import slot_angles
 from qml.circuits.expressions import Affine, Nonlinear, analyse
 from qml.circuits.program import AngleMap, Formula
@@ -132,3 +138,26 @@ def test_an_angle_that_is_not_real_is_refused(angle):
 def test_a_constant_angle_that_is_not_finite_is_refused(angle):
     with pytest.raises(TracingError, match="finite"):
         analyse(angle, INDEX)
+
+
+def test_plain_and_affine_angles_need_no_sympy():
+    """Whose import would be a third of the time to a first call."""
+    script = """
+import sys
+import jax, numpy as np, qml
+
+@qml.qkernel(qubits=2)
+def kernel(qc, x, w):
+    qc.rx(x[0], 0)
+    qc.crx(2 * x[1] - w[0] / 3, 0, 1)
+    qc.rzz(w[1], 0, 1)
+    return qml.Z(1)
+
+kernel.program(np.zeros(2), np.zeros(2))
+print("sympy" in sys.modules)
+"""
+    root = Path(qml.__file__).resolve().parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
