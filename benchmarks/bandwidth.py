@@ -18,27 +18,21 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from peers import BOTH, our_kernel
+from timing import seconds
 
-CALLS = 9
 LAYERS = 4
 
 
-def seconds(call: Callable[[], object]) -> float:
-    """The median of CALLS after the first."""
+def warm(call: Callable[[], object]) -> float:
+    """Seconds of a call after the first."""
     call()
-    times: list[float] = []
-    while len(times) < CALLS:
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
+    return seconds(call)
 
 
 def loops(state: int, dtype: str, threads: int) -> tuple[float, float]:
@@ -49,8 +43,8 @@ def loops(state: int, dtype: str, threads: int) -> tuple[float, float]:
     copy = lambda part: np.copyto(part[1], part[0])
     product = lambda part: np.multiply(part[0], 1.0, out=part[0])
     with ThreadPoolExecutor(threads) as pool:
-        copied = seconds(lambda: list(pool.map(copy, parts)))
-        multiplied = seconds(lambda: list(pool.map(product, parts)))
+        copied = warm(lambda: list(pool.map(copy, parts)))
+        multiplied = warm(lambda: list(pool.map(product, parts)))
     return 2 * state / copied, 2 * state / multiplied
 
 
@@ -84,7 +78,7 @@ def rows(program: Any, dtype: str, threads: int) -> list[str]:
     }
     lines = []
     for name, (moved, call) in calls.items():
-        took = seconds(call)
+        took = warm(call)
         bound = max(copy, product)
         cells = (
             name,

@@ -26,6 +26,16 @@ class Failure(Exception):
     """A measurement that gave nothing; the message says why."""
 
 
+def seconds(call: Callable[[], object]) -> float:
+    """The median of CALLS."""
+    times: list[float] = []
+    while len(times) < CALLS:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
 def median(call: Callable[[], tuple[Any, ...]]) -> dict[str, Any]:
     """Seconds of the first call, the median milliseconds of CALLS later ones, and the values."""
     begin = time.perf_counter()
@@ -34,13 +44,9 @@ def median(call: Callable[[], tuple[Any, ...]]) -> dict[str, Any]:
     start = time.perf_counter()
     while time.perf_counter() - start < WARM_UP:
         call()
-    times: list[float] = []
-    while len(times) < CALLS:
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
+    milliseconds = 1e3 * seconds(call)
     values = np.concatenate([np.ravel(array) for array in found])
-    return {"milliseconds": 1e3 * np.median(times), "first": first, "values": values}
+    return {"milliseconds": milliseconds, "first": first, "values": values}
 
 
 def single_or_double(dtype: str) -> None:

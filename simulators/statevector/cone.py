@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import Expectation, Fixed, Probabilities, Program, Rotation
@@ -24,6 +25,7 @@ class Cone:
     outputs: tuple[Expectation | Probabilities, ...]
 
 
+@lru_cache(maxsize=256)
 def light_cone(program: Program) -> Cone:
     """The Program without operations on qubits that no output or later kept operation touches.
 

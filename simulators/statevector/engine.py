@@ -46,13 +46,12 @@ class StatevectorEngine:
         self._threads = threads(config.threads)
         self._budget = budget(config.memory)
         self._plan = lru_cache(PLANS)(plan)
-        self._cone = lru_cache(PLANS)(_cone_qubits)
         self._packed = lru_cache(4 * PLANS)(self._pack)
         self._layout = lru_cache(4 * PLANS)(self._fitting_layout)
 
     def check(self, program: Program) -> None:
         """See Engine.check: one state must fit the memory budget."""
-        self._layout("expval", self._cone(program), 1, np.dtype(np.float32))
+        self._layout("expval", light_cone(program).num_qubits, 1, np.dtype(np.float32))
 
     def expval(
         self, program: Program, angles: Array, *, outputs: NDArray[np.bool_], seed: int
@@ -113,7 +112,7 @@ class StatevectorEngine:
         """
         dtype = np.dtype(dtype)
         kernels.ready(primitive, dtype.name)
-        layout = self._layout(primitive, self._cone(program), requests, dtype)
+        layout = self._layout(primitive, light_cone(program).num_qubits, requests, dtype)
         return self._packed(program, layout, dtype.name)
 
     def _pack(self, program: Program, layout: Layout, dtype: str) -> Array:
@@ -135,11 +134,6 @@ class StatevectorEngine:
             f"budget is {in_bytes(self._budget)}. Raise `memory` in the backend's configuration, "
             "use float32, or fewer qubits."
         )
-
-
-def _cone_qubits(program: Program) -> int:
-    """Qubits that must be simulated."""
-    return light_cone(program).num_qubits
 
 
 def layouts(num_qubits: int, requests: int, lanes: int, threads: int) -> dict[Layout, float]:

@@ -21,6 +21,7 @@ from qml.simulators.statevector.steps import (
     backward_tangent_steps,
     forward_steps,
     forward_tangent_steps,
+    lower_row,
 )
 from qml.simulators.statevector.symbols import call_of, matrix, octets, vector
 from qml.simulators.statevector.words import unpacked
@@ -46,8 +47,7 @@ def first_row(group: Array, basis: Array, tile: int) -> int:
     """The first row of a tile: its number with a 0 put in at every pivot."""
     row = tile
     for k in range(group[BITS]):
-        low = (1 << basis[group[BASIS] + k, 1]) - 1
-        row = ((row & ~low) << 1) | (row & low)
+        row = lower_row((1 << basis[group[BASIS] + k, 1]) - 1, row)
     return row
 
 

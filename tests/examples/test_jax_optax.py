@@ -1,26 +1,8 @@
 """The Optax example: energies that fall to the exact one."""
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def run(*arguments):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(ROOT / "examples" / "jax_optax.py"), *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def energies(output):
@@ -32,16 +14,16 @@ def energies(output):
     return [float(value) for _, value in rows], float(exact), float(missed)
 
 
-def test_the_quick_form_lowers_the_energy_and_says_how_far_it_is():
-    found, exact, missed = energies(run("--quick"))
+def test_the_quick_form_lowers_the_energy_and_says_how_far_it_is(run_example):
+    found, exact, missed = energies(run_example("jax_optax.py", "--quick"))
     assert len(found) == 6 and found[-1] < found[0]
     assert missed == pytest.approx(found[-1] - exact, rel=0.05)
 
 
 @pytest.mark.slow
-def test_the_ground_state_is_found():
+def test_the_ground_state_is_found(run_example):
     """The exact energy of 4 spins of a ring is -2 (sqrt(2 + sqrt(2)) + sqrt(2 - sqrt(2)))."""
-    _, exact, missed = energies(run())
+    _, exact, missed = energies(run_example("jax_optax.py"))
     closed_form = -2 * ((2 + 2**0.5) ** 0.5 + (2 - 2**0.5) ** 0.5)
     assert exact == pytest.approx(closed_form, abs=1e-5)
     assert missed < 1e-4
