@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import jax
 import jax.numpy as jnp
 
+from qml.circuits.formulas import COMPLEX, Functions, evaluate
 from qml.circuits.program import AngleMap
+
+FUNCTIONS: Final[Functions] = {name: getattr(jnp, name) for name in COMPLEX}
+"""The functions of formulas, of JAX arrays."""
 
 
 def slot_angles(angles: AngleMap, flat: jax.Array) -> jax.Array:
@@ -19,7 +21,7 @@ def slot_angles(angles: AngleMap, flat: jax.Array) -> jax.Array:
         bound = bound + _affine(angles, flat)
     for formula in angles.formulas:
         columns = [flat[which] for which in formula.arguments.T]
-        values = _function(formula.text, len(columns))(*columns)
+        values = evaluate(formula.text, columns, FUNCTIONS)
         values = jnp.broadcast_to(values, formula.slots.shape)  # what cancelled is a number
         bound = bound.at[formula.slots].add(values.astype(flat.dtype))
     return bound
@@ -38,16 +40,3 @@ def _affine(angles: AngleMap, flat: jax.Array) -> jax.Array:
     arguments, coefficients = angles.terms
     picked = flat.at[arguments].get(mode="promise_in_bounds")
     return (jnp.asarray(coefficients, flat.dtype) * picked).sum(axis=1)
-
-
-@lru_cache(maxsize=1024)
-def _function(text: str, count: int) -> Callable[..., jax.Array]:
-    """The elementwise JAX function of a formula in a0, a1, ..., some of which may be missing."""
-    # Only now: SymPy takes half a second to import, and most circuits need none of it.
-    import sympy
-
-    from qml.circuits.formulas import parse
-
-    symbols = [sympy.Symbol(f"a{j}", real=True) for j in range(count)]
-    made: Any = sympy.lambdify(symbols, parse(text), modules="jax", cse=True)
-    return made  # type: ignore[no-any-return]

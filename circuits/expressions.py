@@ -1,4 +1,4 @@
-"""Angle expressions: Qiskit's symbols in, an affine form or a SymPy formula out.
+"""Angle expressions: Qiskit's symbols in, an affine form or a formula out.
 
 Only their structure is read here. Their derivatives are taken by JAX (qml.circuits.binding), since
 releases of Qiskit differentiate powers wrongly (Qiskit/qiskit#16260).
@@ -6,7 +6,6 @@ releases of Qiskit differentiate powers wrongly (Qiskit/qiskit#16260).
 
 from __future__ import annotations
 
-import ast
 import cmath
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from functools import lru_cache
 
 from qiskit.circuit import Parameter, ParameterExpression
 
+from qml.circuits.formulas import COMPLEX, evaluate
+from qml.circuits.polynomials import Polynomial
 from qml.circuits.probes import Keyed, place
 from qml.errors import TracingError
 
@@ -29,7 +30,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Nonlinear:
-    """A SymPy expression in a0, a1, ... with aj standing for v[arguments[j]]."""
+    """A formula (qml.circuits.formulas) in a0, a1, ... with aj standing for v[arguments[j]]."""
 
     text: str
     arguments: tuple[int, ...]
@@ -72,55 +73,38 @@ Form = tuple[tuple[complex, ...], complex]
 
 @lru_cache(maxsize=4096)
 def _form(keyed: Keyed, count: int) -> Form | str:
-    """The form of an affine expression, else its canonical text."""
-    found = _affine(keyed, count)
-    if found is None:
-        # Only now: SymPy takes a third of a second to import, and most angles need none of it.
-        from qml.circuits.formulas import form
+    """The form of an affine expression, else the text of its formula."""
+    if _reads(keyed, count):
+        affine = _affine(keyed.text, count)
+        return keyed.text if affine is None else affine
+    # Only now: SymPy takes a third of a second to import, and most angles need none of it.
+    from qml.circuits.symbolic import form
 
-        return form(keyed, count)
-    return found
+    return form(keyed, count)
 
 
-def _affine(keyed: Keyed, count: int) -> Form | None:
-    """The form of an expression whose text is sums, and products with numbers, if it has its value.
-
-    None for all others.
-    """
+def _reads(keyed: Keyed, count: int) -> bool:
+    """Whether the text, read as a formula, has the value of the expression."""
     if keyed.probe is None:
-        return None
-    try:
-        coefficients, constant = _walk(ast.parse(keyed.text, mode="eval").body, count)
-    except (SyntaxError, ValueError, ArithmeticError, RecursionError):
-        return None
+        return False
     which, value = keyed.probe
-    terms = [c * place(which, j) for j, c in enumerate(coefficients)]
-    close = abs(sum(terms) + constant - value) <= 1e-12 * (1 + abs(constant) + sum(map(abs, terms)))
-    return (tuple(coefficients), constant) if close else None
+    try:
+        found = evaluate(keyed.text, [complex(place(which, j)) for j in range(count)], COMPLEX)
+    except (ValueError, ArithmeticError):
+        return False
+    return bool(abs(found - value) <= 1e-12 * (1 + abs(value)))
 
 
-def _walk(node: ast.expr, count: int) -> tuple[list[float], float]:
-    """Coefficients and constant of a part of the text; ValueError if it is none of the kind."""
-    match node:
-        case ast.Constant(value=int() | float() as value):
-            return [0.0] * count, float(value)
-        case ast.Name(id=name) if name in (names := [f"a{j}" for j in range(count)]):
-            return [float(name == other) for other in names], 0.0
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            coefficients, constant = _walk(operand, count)
-            return [-c for c in coefficients], -constant
-        case ast.BinOp(left=left, op=operation, right=right):
-            (a, b), (c, d) = _walk(left, count), _walk(right, count)
-            if isinstance(operation, ast.Add | ast.Sub):
-                sign = 1 if isinstance(operation, ast.Add) else -1
-                return [x + sign * y for x, y in zip(a, c, strict=True)], b + sign * d
-            if isinstance(operation, ast.Mult) and not any(a):
-                return [b * y for y in c], b * d
-            if isinstance(operation, ast.Mult) and not any(c):
-                return [x * d for x in a], b * d
-            if isinstance(operation, ast.Div) and not any(c):
-                return [x / d for x in a], b / d
-    raise ValueError
+def _affine(text: str, count: int) -> Form | None:
+    """The form of a formula that, multiplied out, is affine; None for all others."""
+    try:
+        found = evaluate(text, [Polynomial.symbol(j) for j in range(count)], {})
+        terms = Polynomial.of(found).terms
+    except (ValueError, ArithmeticError):
+        return None
+    if any(len(monomial) > 1 for monomial in terms):
+        return None
+    return tuple(terms.get((j,), 0.0) for j in range(count)), terms.get((), 0.0)
 
 
 def real(value: complex) -> float:

@@ -1,78 +1,85 @@
-"""Expressions of Qiskit read as SymPy formulas, and compared with Qiskit's own values."""
+"""Formulas of angles: arithmetic and functions of a0, a1, ..., never run as code."""
 
 from __future__ import annotations
 
+import ast
+import cmath
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
-import sympy
-from sympy.parsing.sympy_parser import parse_expr
+Functions = Mapping[str, Callable[[Any], Any]]
 
-from qml.circuits.probes import Keyed, place
-from qml.errors import TracingError
+OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+CONSTANTS: Final = {"pi": math.pi, "E": math.e}
 
-# What Qiskit prints that SymPy names otherwise.
-_FUNCTIONS: Final = {"conj": sympy.conjugate, "abs": sympy.Abs}
+
+def _sign(z: complex) -> complex:
+    return z / abs(z) if z else 0.0
 
 
-def form(keyed: Keyed, count: int) -> tuple[tuple[complex, ...], complex] | str:
-    """(coefficients, constant) of an affine expression in a0, ..., else its canonical text.
+COMPLEX: Final[Functions] = {
+    "sin": cmath.sin,
+    "cos": cmath.cos,
+    "tan": cmath.tan,
+    "asin": cmath.asin,
+    "acos": cmath.acos,
+    "atan": cmath.atan,
+    "exp": cmath.exp,
+    "log": cmath.log,
+    "sqrt": cmath.sqrt,
+    "abs": abs,
+    "sign": _sign,
+    "conj": lambda z: complex(z).conjugate(),
+}
+"""All functions of the language, of complex numbers."""
+
+
+def evaluate(text: str, values: Sequence[Any], functions: Functions) -> Any:
+    """The formula at a0, a1, ... = values: numbers, arrays, or whatever has the operators.
+
+        >>> evaluate("2*a0 + sin(a1)**2", [3, 0.0], COMPLEX)
+        (6+0j)
 
     Raises:
-        TracingError: it is not real, or cannot be read.
+        ValueError: the text is no formula, or has a function that is not among `functions`.
     """
-    symbols = [sympy.Symbol(f"a{j}", real=True) for j in range(count)]
-    expression = _read(keyed, symbols)
-    slopes = [sympy.diff(expression, symbol) for symbol in symbols]
-    if not any(slope.free_symbols for slope in slopes):
-        constant = expression.subs({symbol: 0 for symbol in symbols})
-        return tuple(map(complex, slopes)), complex(constant)
-    if expression.has(sympy.I):
-        expression = sympy.expand(expression)
-    if expression.has(sympy.I):
-        raise TracingError(f"an angle must be real and finite, found {keyed.text}.")
-    return str(sympy.srepr(expression))
-
-
-def _read(keyed: Keyed, symbols: list[sympy.Symbol]) -> sympy.Expr:
-    """The expression in SymPy, compared with Qiskit's own value.
-
-    Neither way of reading it is right by itself in Qiskit 2.6: `sympify` returns NotImplemented for
-    a number to a symbolic power, and the text lacks brackets in 1/(-(a*b)).
-    """
-    for read in (_by_sympify, _by_text):
-        found = read(keyed)
-        if isinstance(found, sympy.Expr):
-            found = found.xreplace({sympy.Symbol(s.name): s for s in symbols})
-            if keyed.probe is None or _agrees(found, symbols, *keyed.probe):
-                return found
-    raise TracingError(
-        f"the angle {keyed.text} cannot be read from Qiskit's ParameterExpression. Write it "
-        "another way, or compute it outside and pass it as an argument."
-    )
-
-
-def _by_sympify(keyed: Keyed) -> Any:
     try:
-        return keyed.expression.sympify()
-    except (AttributeError, TypeError, sympy.SympifyError):  # a part of it is NotImplemented
-        return None
+        return _value(_tree(text), values, functions)
+    except (SyntaxError, RecursionError) as error:
+        raise ValueError(f"no formula: {text}") from error
 
 
-def _by_text(keyed: Keyed) -> Any:
-    try:
-        return parse_expr(keyed.text, local_dict=dict(_FUNCTIONS))
-    except SyntaxError:  # complex numbers are printed as 0+1i
-        return None
+@lru_cache(maxsize=1024)
+def _tree(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
 
 
-def _agrees(
-    expression: sympy.Expr, symbols: list[sympy.Symbol], which: int, expected: complex
-) -> bool:
-    values = {s: sympy.Float(place(which, j), 30) for j, s in enumerate(symbols)}
-    found = complex(expression.evalf(15, subs=values))
-    return abs(found - expected) <= 1e-9 * (1 + abs(expected))
-
-
-def parse(text: str) -> sympy.Expr:
-    """The SymPy expression of a Formula's text."""
-    return parse_expr(text)
+def _value(node: ast.expr, values: Sequence[Any], functions: Functions) -> Any:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return float(number)
+        case ast.Name(id=name) if name in CONSTANTS:
+            return CONSTANTS[name]
+        case ast.Name(id=name) if name[:1] == "a" and name[1:].isdecimal():
+            which = int(name[1:])
+            if which < len(values):
+                return values[which]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, values, functions)
+        case ast.BinOp(left=left, op=operation, right=right) if type(operation) in OPERATORS:
+            a, b = _value(left, values, functions), _value(right, values, functions)
+            if isinstance(operation, ast.Pow) and isinstance(b, float) and b.is_integer():
+                b = int(b)  # x**2 and its derivatives are exact for x <= 0 too
+            return OPERATORS[type(operation)](a, b)
+        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in functions:
+            return functions[name](_value(argument, values, functions))
+    raise ValueError(f"a formula cannot hold {ast.unparse(node)}")

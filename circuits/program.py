@@ -65,8 +65,8 @@ class Probabilities:
 class Formula:
     """Slots whose angle is one and the same expression of different arguments.
 
-    `text` is a SymPy expression in a0, a1, ...; for the i-th of `slots` (S,) the symbol aj stands
-    for the flat argument `arguments[i, j]`, (S, A).
+    `text` is a formula (qml.circuits.formulas) in a0, a1, ...; for the i-th of `slots` (S,), aj
+    stands for the flat argument `arguments[i, j]`, (S, A).
     """
 
     text: str

@@ -26,8 +26,10 @@ ORDER = [
     "qml.circuits.gates",
     "qml.circuits.program",
     "qml.circuits.observables",
-    "qml.circuits.probes",
     "qml.circuits.formulas",
+    "qml.circuits.polynomials",
+    "qml.circuits.probes",
+    "qml.circuits.symbolic",
     "qml.circuits.expressions",
     "qml.circuits.lowering",
     "qml.circuits.tracing",
@@ -70,7 +72,7 @@ HOMES = {
     "qiskit": "qml.circuits.* qml.simulators.qiskit_circuit qml.simulators.aer*",
     "qiskit_aer": "qml.simulators.aer*",
     "qiskit_ibm_runtime": "qml.simulators.aer*",
-    "sympy": "qml.circuits.*",
+    "sympy": "qml.circuits.symbolic",
     "tensorflow": "qml.layers.*",
 }
 
