@@ -71,8 +71,8 @@ def ours() -> tuple[Forward, Gradient]:
     from qml.circuits.gates import FIXED
     from qml.circuits.paulis import Pauli, Z
     from qml.circuits.program import AngleMap, Fixed, Program, Rotation, expectation
-    from qml.config import AerConfig
     from qml.gradients import expval_vjp
+    from qml.kinds import AerConfig
     from qml.simulators.aer.engine import AerEngine
 
     letters = {"ry": "Y", "rz": "Z"}

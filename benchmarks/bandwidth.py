@@ -59,7 +59,7 @@ def traffic(program: Any, state: int) -> tuple[int, int]:
 
 
 def rows(program: Any, dtype: str, threads: int) -> list[str]:
-    from qml.config import StatevectorConfig
+    from qml.kinds import StatevectorConfig
     from qml.simulators.statevector.engine import StatevectorEngine
 
     engine = StatevectorEngine(StatevectorConfig(threads=threads))

@@ -99,7 +99,7 @@ def engine_loop(dtype: str) -> Call:
     import jax
     import jax.numpy as jnp
 
-    from qml.config import StatevectorConfig
+    from qml.kinds import StatevectorConfig
     from qml.primitives import vjp_p
 
     x, w = loop_arrays(dtype)
@@ -116,7 +116,7 @@ def engine_loop(dtype: str) -> Call:
 
 def engine_calls(dtype: str) -> Call:
     """The same from Python, without JAX."""
-    from qml.config import StatevectorConfig
+    from qml.kinds import StatevectorConfig
     from qml.simulators.registry import engine
 
     program = our_kernel(LOOP_QUBITS).program(*loop_arrays(dtype))

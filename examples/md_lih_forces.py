@@ -36,8 +36,10 @@ from scipy.interpolate import make_interp_spline
 from scipy.optimize import brentq, minimize
 
 import qml
-from qml.config import DEFAULT_KIND, EngineConfig, resolve
+from qml.config import resolve
 from qml.execution import recorded
+from qml.kinds import DEFAULT_KIND
+from qml.settings import EngineConfig
 
 jax.config.update("jax_enable_x64", True)  # a millionth of an eV needs double precision
 

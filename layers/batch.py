@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from qml.circuits.tracing import Trace
-from qml.config import EngineConfig
 from qml.errors import ArgumentError, ShapeError, nearest
 from qml.kernel import Kernel
+from qml.settings import EngineConfig
 
 Shape = tuple[int, ...]
 

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from qml.circuits.program import Program
-from qml.config import EngineConfig, resolve
+from qml.config import resolve
 from qml.errors import (
     ArgumentError,
     DtypeError,
@@ -25,6 +25,7 @@ from qml.execution import prepare
 from qml.kernel import Backend, Kernel, kernels
 from qml.layers.batch import BatchedKernel
 from qml.registry import same
+from qml.settings import EngineConfig
 from qml.simulators.registry import engine
 
 ON_TENSORFLOW: Final = keras.backend.backend() == "tensorflow"
@@ -180,8 +181,7 @@ class QuantumLayer(keras.layers.Layer):
             shape = self.compute_output_shape(inputs.shape)
             (values,) = self._operation(self._seeds.next(), [batch, *angles], [shape])
         else:
-            shots = getattr(self._backend, "shots", None)
-            key = None if shots is None else self._seeds.next()
+            key = self._seeds.next() if self._backend.draws else None
             (values,) = self._evaluate(key, batch, *angles)
         return values
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import jax
 
-from qml.config import AMBIENT, EngineConfig, resolve
+from qml.config import AMBIENT, resolve
 from qml.errors import ConfigError
+from qml.settings import EngineConfig
 
 # Once, at import: making one is not thread-safe.
 _JAX_BACKEND = jax.make_user_context(None)  # type: ignore[no-untyped-call]

@@ -14,6 +14,8 @@
     ├── SeedError (ValueError)            shots without a source of randomness
     ├── DeviceError (RuntimeError)        a device that is not there
     ├── EngineError (RuntimeError)        an engine failed or was asked for what it cannot do
+    │   ├── JobError                      a job failed; sending it again may help
+    │   └── BudgetError                   a request would exceed what a backend may spend
     └── MissingDependencyError (ImportError)   an optional package; names the extra to install
 
 A message says what was asked, what was found, and what to do.
@@ -79,6 +81,14 @@ class DeviceError(QMLError, RuntimeError):
 
 class EngineError(QMLError, RuntimeError):
     """An engine failed, or was asked for what it cannot do."""
+
+
+class JobError(EngineError):
+    """A job failed or was lost where it ran; sending it again may help."""
+
+
+class BudgetError(EngineError):
+    """A request would exceed the limits of a backend; nothing was sent."""
 
 
 class MissingDependencyError(QMLError, ImportError):

@@ -14,10 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qml.circuits.program import Program
-from qml.config import EngineConfig
-from qml.errors import EngineError
-from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
-from qml.simulators.base import Evaluation, NativeEngine, TraceableEngine
+from qml.errors import DifferentiationError, EngineError
+from qml.gradients import (
+    expval_curvature,
+    expval_hvp,
+    expval_jvp,
+    expval_vjp,
+    spsa_jvp,
+    spsa_vjp,
+)
+from qml.jobs import run
+from qml.settings import EngineConfig
+from qml.simulators.base import Evaluation, JobEngine, NativeEngine, TraceableEngine
 from qml.simulators.registry import engine
 
 Array = NDArray[np.float64]
@@ -29,6 +37,12 @@ SHIFT_RULES: Final[dict[str, Callable[..., Array]]] = {
     "expval_curvature": expval_curvature,
 }
 """The derivatives of E by gradient = "parameter_shift"."""
+
+SPSA_RULES: Final[dict[str, Callable[..., Array]]] = {
+    "expval_jvp": spsa_jvp,
+    "expval_vjp": spsa_vjp,
+}
+"""Those by gradient = "spsa"; there is no second order."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,8 @@ class Run:
         jobs: that the engine submitted.
         shots: really used, over all rows; 0 means exact.
         seconds: that the request took.
+        precision: of the arithmetic, "double" or "single"; "-" on a machine.
+        queued: seconds of them in queues; None where nobody tells.
     """
 
     primitive: str
@@ -54,6 +70,8 @@ class Run:
     jobs: int
     shots: int
     seconds: float
+    precision: str = "double"
+    queued: float | None = None
 
 
 _last: Run | None = None
@@ -122,6 +140,7 @@ def execute(
 
     Raises:
         EngineError: angles that are not finite, on an engine that samples.
+        DifferentiationError: a second derivative by gradient = "spsa".
     """
     if is_traceable(primitive, config):
         return _traced(primitive, program, config, a, *operands)
@@ -131,9 +150,16 @@ def execute(
     request = _Request(primitive, program, config, seed)
     if primitive == "expval":
         value = request.evaluate(a, np.ones(program.num_outputs, np.bool_))
+    elif config.gradient == "spsa":
+        if primitive not in SPSA_RULES:
+            raise DifferentiationError(
+                "gradient = 'spsa' estimates first derivatives only, and a second one was asked "
+                "for. Use gradient = 'parameter_shift', or 'auto' on an exact engine."
+            )
+        rng = np.random.default_rng(_folded(seed, f"spsa {primitive}", 0))
+        value = SPSA_RULES[primitive](request.evaluate, program.num_outputs, a, *operands, rng)
     else:
-        rule = SHIFT_RULES[primitive]
-        value = rule(request.evaluate, program.num_outputs, a, *operands)
+        value = SHIFT_RULES[primitive](request.evaluate, program.num_outputs, a, *operands)
     request.record()
     return value
 
@@ -141,7 +167,7 @@ def execute(
 def is_native(primitive: str, config: EngineConfig) -> bool:
     """Whether the engine computes a primitive itself, by the configuration's gradient method."""
     runner = engine(config)
-    wanted = primitive == "expval" or config.gradient != "parameter_shift"
+    wanted = primitive == "expval" or config.gradient in ("auto", "adjoint")
     return wanted and isinstance(runner, NativeEngine) and primitive in runner.native
 
 
@@ -216,6 +242,7 @@ class _Request:
     def __init__(self, primitive: str, program: Program, config: EngineConfig, seed: int) -> None:
         self.primitive, self.program, self.config = primitive, program, config
         self._seed = seed
+        self._rule = "spsa" if config.gradient == "spsa" else "parameter_shift"
         self._rows = 0
         self._seconds = 0.0
         self._answers: list[Evaluation] = []
@@ -228,15 +255,18 @@ class _Request:
         """
         if not len(rows):
             return np.zeros((0, self.program.num_outputs))
+        runner = engine(self.config)
         finite = np.asarray(np.isfinite(rows).all(axis=1))
-        if not finite.all() and getattr(self.config, "shots", None) is not None:
+        if not finite.all() and (self.config.spends_shots or isinstance(runner, JobEngine)):
             raise EngineError(
                 f"{(~finite).sum()} of {len(rows)} rows of angles hold NaN or infinity; nothing "
-                f"was sent to the {self.config.kind!r} engine, which spends shots. Look for a "
+                f"was sent to the {self.config.kind!r} engine. Look for a "
                 "diverged training step or an unscaled input."
             )
         start = time.perf_counter()
-        answer = engine(self.config).expval(
+        answer = run(
+            runner,
+            self.config,
             self.program,
             np.where(finite[:, None], rows, 0.0),
             outputs=outputs,
@@ -251,17 +281,24 @@ class _Request:
         """Makes this the last run; a request that asked for nothing is none."""
         if not self._answers:
             return
-        run = Run(
+        made = Run(
             primitive=self.primitive,
-            gradient="none" if self.primitive == "expval" else "parameter_shift",
+            gradient="none" if self.primitive == "expval" else self._rule,
             kind=self.config.kind,
             device=self._answers[0].device,
             rows=self._rows,
             jobs=sum(answer.jobs for answer in self._answers),
             shots=sum(answer.shots for answer in self._answers),
             seconds=self._seconds,
+            precision=self._answers[0].precision,
+            queued=_total([answer.queued for answer in self._answers]),
         )
-        _record(run)
+        _record(made)
+
+
+def _total(seconds: list[float | None]) -> float | None:
+    known = [s for s in seconds if s is not None]
+    return sum(known) if known else None
 
 
 def _folded(seed: int, primitive: str, part: int) -> int:

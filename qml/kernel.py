@@ -14,12 +14,13 @@ import numpy as np
 from qml.circuits.binding import slot_angles
 from qml.circuits.program import Program
 from qml.circuits.tracing import Leaf, Trace, trace
-from qml.config import EngineConfig, resolve
+from qml.config import resolve
 from qml.errors import ArgumentError, DtypeError, KernelNameError, nearest
 from qml.execution import prepare
 from qml.primitives import expval
 from qml.registry import Registry
 from qml.seeds import request_seed
+from qml.settings import EngineConfig
 
 RESERVED: Final = ("key", "backend", "gradient")
 """Keywords of every kernel call; a kernel's function cannot use them as argument names."""

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from qml.config import EngineConfig
 from qml.errors import ArgumentError, SeedError
+from qml.settings import EngineConfig
 
 _counters: dict[EngineConfig, Iterator[int]] = {}
 _lock = threading.Lock()
@@ -25,7 +25,7 @@ def request_seed(config: EngineConfig, key: Any = None) -> Any:
     no seed and gets 0.
 
     Args:
-        config: of the backend; it samples if it has `shots`.
+        config: of the backend; see EngineConfig.draws.
         key: a JAX random key, or an integer. Under `vmap` over keys, the requests of all samples
             are one, and its seed depends on all keys together.
 
@@ -33,14 +33,13 @@ def request_seed(config: EngineConfig, key: Any = None) -> Any:
         ArgumentError: the key is neither.
         SeedError: under `jit` without a key, since the compiled function would repeat its noise.
     """
-    shots = getattr(config, "shots", None)
-    if shots is None:
+    if not config.draws:
         return np.uint32(0)
     if key is None:
         # Whether a computation on constants is staged is the one public sign of being under jit.
         if isinstance(jnp.zeros(()) + 0, jax.core.Tracer):
             raise SeedError(
-                f"the {config.kind!r} backend draws {shots} shots, and under jit a kernel needs "
+                f"the {config.kind!r} backend draws at random, and under jit a kernel needs "
                 "key=: without it every call of the compiled function would repeat the same "
                 "noise. Pass a fresh jax.random key as an argument of the jitted function."
             )

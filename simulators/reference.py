@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import CONSTANT, Expectation, Fixed, Program, Rotation
-from qml.config import EngineConfig
 from qml.errors import EngineError
-from qml.simulators.base import Evaluation
+from qml.settings import EngineConfig
+from qml.simulators.base import Cost, Evaluation
 
 MAX_QUBITS = 20
 _CHUNK_AMPLITUDES = 1 << 16  # stays in a core's cache; a row more than that goes alone
@@ -49,6 +49,10 @@ class ReferenceEngine:
             for i in range(0, len(angles), rows)
         ]
         return Evaluation(np.concatenate(chunks))
+
+    def cost(self, program: Program, rows: int, outputs: NDArray[np.bool_]) -> Cost:
+        """See Engine.cost."""
+        return Cost(circuits=rows)
 
 
 def evolve(program: Program, angles: NDArray[np.float64]) -> State:

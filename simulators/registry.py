@@ -6,8 +6,9 @@ import importlib
 from functools import lru_cache
 from typing import Final
 
-from qml.config import EngineConfig
 from qml.errors import UnknownNameError, nearest
+from qml.kinds import plugins
+from qml.settings import EngineConfig
 from qml.simulators.base import Engine
 
 ENGINES: Final[dict[str, str]] = {
@@ -16,7 +17,10 @@ ENGINES: Final[dict[str, str]] = {
     "reference": "qml.simulators.reference:ReferenceEngine",
     "aer": "qml.simulators.aer.engine:AerEngine",
 }
-"""kind -> "module:Class". A new engine is one file and one line here."""
+"""kind -> "module:Class". A new engine is one file and one line here.
+
+Other packages add kinds by an entry point; see qml.kinds.plugins.
+"""
 
 
 @lru_cache(maxsize=32)
@@ -28,9 +32,13 @@ def engine(config: EngineConfig) -> Engine:
         DeviceError: the device asked for is not there.
         MissingDependencyError: the package behind the engine is not installed.
     """
-    if config.kind not in ENGINES:
-        hint = nearest(config.kind, ENGINES)
+    made: Engine
+    if config.kind in ENGINES:
+        module, name = ENGINES[config.kind].split(":")
+        made = getattr(importlib.import_module(module), name)(config)
+    elif config.kind in plugins():
+        made = plugins()[config.kind].load()(config)
+    else:
+        hint = nearest(config.kind, {*ENGINES, *plugins()})
         raise UnknownNameError(f"no engine is registered for kind {config.kind!r}: {hint}")
-    module, name = ENGINES[config.kind].split(":")
-    made: Engine = getattr(importlib.import_module(module), name)(config)
     return made

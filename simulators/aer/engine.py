@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Final
@@ -11,13 +12,13 @@ from numpy.typing import NDArray
 from qiskit_aer import AerSimulator
 
 from qml.circuits.program import Program
-from qml.config import AerConfig
 from qml.errors import DeviceError, EngineError
+from qml.kinds import AerConfig
 from qml.simulators.aer.compilation import Compiled, compiled, native_passes
 from qml.simulators.aer.measurement import constants
 from qml.simulators.aer.noise import Machine
 from qml.simulators.aer.requests import Counts, Distributions, Expectations, Request
-from qml.simulators.base import Evaluation
+from qml.simulators.base import Cost, Evaluation
 
 PROGRAMS: Final = 256
 """Compiled Programs an engine keeps, the least recently used dropped first."""
@@ -31,7 +32,7 @@ take more memory and, measured, more time per row."""
 
 
 class AerEngine:
-    """Expectation values by Qiskit Aer; see qml.config.AerConfig for what can be chosen.
+    """Expectation values by Qiskit Aer; see qml.kinds.AerConfig for what can be chosen.
 
     Exact values come from Aer's saved expectation values, or with noise from the saved
     distribution of every group of qubit-wise commuting strings; with `shots` each group is
@@ -99,6 +100,13 @@ class AerEngine:
         values[:, ~outputs] = 0.0
         shots = (self.config.shots or 0) * len(request.circuits) * rows
         return Evaluation(values, shots=shots, jobs=jobs, device=self.device)
+
+    def cost(self, program: Program, rows: int, outputs: NDArray[np.bool_]) -> Cost:
+        """See Engine.cost."""
+        with self._lock:
+            circuits = len(self._request(program, outputs.tobytes()).circuits)
+        runs = math.ceil(rows / max(1, EXPERIMENTS // circuits)) if circuits else 0
+        return Cost(circuits * rows, (self.config.shots or 0) * circuits * rows, runs)
 
     def _compile(self, program: Program) -> Compiled:
         self.transpilations += 1

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qml.circuits.program import Program
-from qml.config import StatevectorConfig
 from qml.errors import EngineError, in_bytes
-from qml.simulators.base import Evaluation
+from qml.kinds import StatevectorConfig
+from qml.simulators.base import Cost, Evaluation
 from qml.simulators.statevector import kernels
 from qml.simulators.statevector.compiler import compiling
 from qml.simulators.statevector.cone import light_cone
@@ -34,7 +34,7 @@ PLANS: Final = 256
 
 
 class StatevectorEngine:
-    """Exact and differentiable to second order natively; see qml.config.StatevectorConfig.
+    """Exact and differentiable to second order natively; see qml.kinds.StatevectorConfig.
 
     Values are computed in the precision of the angles: float32 or float64.
     """
@@ -59,6 +59,10 @@ class StatevectorEngine:
         """See Engine.expval."""
         values: Any = self.compute("expval", program, angles)
         return Evaluation(np.where(outputs, values, 0.0).astype(np.float64))
+
+    def cost(self, program: Program, rows: int, outputs: NDArray[np.bool_]) -> Cost:
+        """See Engine.cost."""
+        return Cost(circuits=rows)
 
     def compute(self, primitive: str, program: Program, a: Array, *operands: Array) -> Array:
         """A native primitive at angles a (B, K), in their dtype; shapes as in qml.primitives.

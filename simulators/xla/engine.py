@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qml.circuits.program import Program
-from qml.config import XlaConfig
 from qml.errors import EngineError, in_bytes
-from qml.simulators.base import Evaluation
+from qml.kinds import XlaConfig
+from qml.simulators.base import Cost, Evaluation
 from qml.simulators.xla import sweeps
 from qml.simulators.xla.table import table
 
@@ -42,7 +42,7 @@ FUNCTIONS: Final = 256
 
 
 class XlaEngine:
-    """Exact, and differentiable to any order by JAX; see qml.config.XlaConfig.
+    """Exact, and differentiable to any order by JAX; see qml.kinds.XlaConfig.
 
     The gradient is the adjoint method's, which undoes the circuit, so that its memory does not grow
     with depth; second orders differentiate that forward. Everything runs where JAX puts it: with
@@ -98,6 +98,10 @@ class XlaEngine:
             return in_parts(function, max(rows, 1))(a, *operands)
 
         return jax.jit(within_budget)
+
+    def cost(self, program: Program, rows: int, outputs: NDArray[np.bool_]) -> Cost:
+        """See Engine.cost."""
+        return Cost(circuits=rows)
 
     def trace(self, primitive: str, program: Program, a: Array, *operands: Array) -> Array:
         """See TraceableEngine.trace."""

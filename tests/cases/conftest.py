@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 import qml
-from qml.config import KINDS
+from qml.kinds import KINDS
 from qml.simulators.registry import ENGINES
 
 SAMPLING = sorted(kind for kind in ENGINES if "shots" in KINDS[kind].model_fields)

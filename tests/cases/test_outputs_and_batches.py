@@ -16,8 +16,8 @@ from qiskit.quantum_info import Pauli, SparsePauliOp, Statevector
 
 import qml
 from qml import qkernel
-from qml.config import EngineConfig
 from qml.errors import ObservableError
+from qml.settings import EngineConfig
 
 GRADIENTS = get_args(EngineConfig.model_fields["gradient"].annotation)
 

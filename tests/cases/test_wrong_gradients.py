@@ -18,7 +18,7 @@ from qiskit.quantum_info import SparsePauliOp, Statevector
 
 import qml
 from qml import qkernel
-from qml.config import EngineConfig
+from qml.settings import EngineConfig
 
 GRADIENTS = get_args(EngineConfig.model_fields["gradient"].annotation)
 

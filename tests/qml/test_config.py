@@ -15,19 +15,10 @@ import pydantic
 import pytest
 
 from qml import config
-from qml.config import (
-    AMBIENT,
-    KINDS,
-    AerConfig,
-    EngineConfig,
-    ReferenceConfig,
-    StatevectorConfig,
-    backends,
-    discover,
-    load,
-    resolve,
-)
+from qml.config import AMBIENT, backends, discover, load, resolve
 from qml.errors import ConfigError, QMLError, UnknownNameError
+from qml.kinds import KINDS, AerConfig, ReferenceConfig, StatevectorConfig
+from qml.settings import EngineConfig
 
 # What the documentation promises: key -> (default, another valid value). Written out here on
 # purpose: a key that is added, dropped or given another default must show up in this file.

@@ -6,9 +6,10 @@ import threading
 import jax
 import pytest
 
-from qml.config import AerConfig, StatevectorConfig, resolve
+from qml.config import resolve
 from qml.context import use
 from qml.errors import ConfigError, UnknownNameError
+from qml.kinds import AerConfig, StatevectorConfig
 
 
 def seeded(seed: int) -> AerConfig:

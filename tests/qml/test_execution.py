@@ -12,9 +12,9 @@ import qml
 from qml import execution, qkernel
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import AngleMap, Expectation, Program, Rotation
-from qml.config import AerConfig, ReferenceConfig
 from qml.errors import EngineError
 from qml.execution import SHIFT_RULES, execute, last_run, recorded
+from qml.kinds import AerConfig, ReferenceConfig
 from qml.simulators.base import Evaluation
 
 SHOTS = {"kind": "aer", "shots": 500}

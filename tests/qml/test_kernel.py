@@ -17,7 +17,6 @@ import pytest
 
 import qml
 from qml import Kernel, kernel as kernel_module, qkernel
-from qml.config import AerConfig, ReferenceConfig
 from qml.errors import (
     ArgumentError,
     ConfigError,
@@ -30,6 +29,7 @@ from qml.errors import (
     UnsupportedCircuitError,
 )
 from qml.execution import recorded
+from qml.kinds import AerConfig, ReferenceConfig
 
 ROOT = Path(qml.__file__).resolve().parents[1]
 exactly = functools.partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-12)

@@ -7,8 +7,8 @@ import pytest
 
 import qml
 from qml import qkernel
-from qml.config import KINDS
 from qml.execution import recorded
+from qml.kinds import KINDS
 from qml.simulators.registry import engine
 
 SEEN = ["aer", "reference"]

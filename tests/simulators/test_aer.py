@@ -27,8 +27,8 @@ from qml.circuits.program import (
     Rotation,
     expectation,
 )
-from qml.config import AerConfig
 from qml.errors import DeviceError, EngineError
+from qml.kinds import AerConfig
 from qml.simulators.aer import engine as engine_module
 from qml.simulators.aer.engine import AerEngine
 from qml.simulators.base import Engine, Evaluation

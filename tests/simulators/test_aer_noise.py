@@ -27,8 +27,8 @@ from qml.circuits.program import (
     Rotation,
     expectation,
 )
-from qml.config import AerConfig
 from qml.errors import EngineError, MissingDependencyError, UnknownNameError
+from qml.kinds import AerConfig
 from qml.simulators.aer.compilation import with_plain_parameters
 from qml.simulators.aer.engine import AerEngine
 from qml.simulators.aer.noise import patch_of, refuse_untouched

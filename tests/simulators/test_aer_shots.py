@@ -19,7 +19,7 @@ from qml.circuits.program import (
     Rotation,
     expectation,
 )
-from qml.config import AerConfig
+from qml.kinds import AerConfig
 from qml.simulators.aer import engine as engine_module
 from qml.simulators.aer.engine import AerEngine
 from qml.simulators.aer.measurement import groups

@@ -18,8 +18,9 @@ from qml.circuits.program import (
     Program,
     Rotation,
 )
-from qml.config import KINDS, EngineConfig
 from qml.errors import UnknownNameError
+from qml.kinds import KINDS
+from qml.settings import EngineConfig
 from qml.simulators.base import Engine
 from qml.simulators.registry import ENGINES, engine
 

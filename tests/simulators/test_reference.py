@@ -7,8 +7,8 @@ from qiskit.quantum_info import Operator, Pauli as QiskitPauli, Statevector, ran
 
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import AngleMap, Expectation, Fixed, Program, Rotation
-from qml.config import ReferenceConfig
 from qml.errors import EngineError
+from qml.kinds import ReferenceConfig
 from qml.simulators import reference
 from qml.simulators.reference import ReferenceEngine, evolve
 

@@ -11,9 +11,9 @@ import qml
 from qml.circuits.lowering import lower
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import Expectation, Probabilities
-from qml.config import ReferenceConfig, StatevectorConfig
 from qml.errors import EngineError
 from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
+from qml.kinds import ReferenceConfig, StatevectorConfig
 from qml.simulators.reference import ReferenceEngine
 from qml.simulators.statevector import engine as module, ffi, tables
 from qml.simulators.statevector.engine import StatevectorEngine

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import qml
-from qml.config import StatevectorConfig
 from qml.errors import EngineError
+from qml.kinds import StatevectorConfig
 from qml.simulators.registry import engine
 from qml.simulators.statevector import engine as module
 from qml.simulators.statevector.compiler import compiling

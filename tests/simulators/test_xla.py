@@ -19,10 +19,10 @@ import qml
 from qml.circuits.lowering import lower
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import AngleMap, Expectation, Probabilities, Program, Rotation
-from qml.config import KINDS, ReferenceConfig, XlaConfig
 from qml.errors import ConfigError, EngineError
 from qml.execution import execute, recorded
 from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
+from qml.kinds import KINDS, ReferenceConfig, XlaConfig
 from qml.primitives import AXES
 from qml.simulators.base import TraceableEngine
 from qml.simulators.registry import ENGINES, engine

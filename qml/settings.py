@@ -1,0 +1,170 @@
+"""What can be told to an engine: frozen tables, read strictly, secrets refused wherever they stand.
+
+An unknown key, a wrong type or an unknown name is an error that names what is allowed and the
+nearest valid name. The value of what looks like a secret never enters a message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import reprlib
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal, Self, SupportsIndex
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+
+from qml.errors import ConfigError, nearest
+
+_SECRET = re.compile(r"token|apikey|accesskey|privatekey|passw|passphrase|secret|credential")
+
+
+class Table(BaseModel):
+    """Keys and values. Frozen, hashable; `==` is identity, then digest.
+
+    The description of a field is the sentence «must be ...» of its error message.
+
+    Attributes:
+        tables: the keys that may hold tables, and their models.
+
+    Raises:
+        ConfigError: a key is unknown, looks like a secret, or has a value that is not allowed.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    tables: ClassVar[Mapping[str, type[Table]]] = {}
+    _digest: str = PrivateAttr("")
+
+    def __init__(self, **values: Any) -> None:
+        # Before pydantic sees them: its errors keep the values, and these may be secrets.
+        refuse_unknown_keys(values, type(self).model_fields, type(self).__name__)
+        values = {key: self._read(key, value) for key, value in values.items()}
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ConfigError(self._explain(error)) from None
+        self._check()
+        content = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        self._digest = hashlib.sha256(content.encode()).hexdigest()
+
+    @classmethod
+    def _read(cls, key: str, value: Any) -> Any:
+        """A value as the model takes it: tables read, NumPy's integers as Python's."""
+        if key in cls.tables and isinstance(value, Mapping):
+            try:
+                return cls.tables[key](**value)
+            except ConfigError as error:
+                raise ConfigError(f"{key!r}: {error}") from None
+        if isinstance(value, SupportsIndex) and not isinstance(value, bool | int):
+            return value.__index__()
+        return value
+
+    def _check(self) -> None:
+        """Refuses keys that are each valid but not together."""
+
+    @classmethod
+    def _explain(cls, error: ValidationError) -> str:
+        sentences = []
+        for problem in error.errors(include_url=False):
+            key, found = str(problem["loc"][0]), problem["input"]
+            if problem["type"] == "missing":
+                sentences.append(f"the key {key!r} is missing.")
+                continue
+            allowed = cls.model_fields[key].description or ""
+            names = re.findall(r"'(\w+)'", allowed)
+            hint = f": {nearest(found, names)}" if names and isinstance(found, str) else "."
+            # Where the name of a variable belongs, a secret may have been written.
+            got = kind_of(found) if key.endswith("_env") else shown(found)
+            sentences.append(f"{key!r} must be {allowed}, got {got}{hint}")
+        return " ".join(dict.fromkeys(sentences))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256, in hexadecimal, of all keys and values: equal in every process."""
+        return self._digest
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """The same configuration with some keys replaced; checked like a new one.
+
+        `deep` makes no difference: nothing in a configuration can change.
+        """
+        return type(self)(**{**self.model_dump(), **(update or {})})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "_digest":
+            raise ConfigError(
+                f"{type(self).__name__} cannot be changed, and {name!r} was to be set. Make a "
+                f"changed copy: config.model_copy(update={{{name!r}: ...}})."
+            )
+        super().__setattr__(name, value)
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Table):
+            return NotImplemented
+        return self._digest == other._digest
+
+
+class EngineConfig(Table):
+    """What every engine can be told; other packages add their keys in a class of their own.
+
+    >>> EngineConfig(kind="mine") == EngineConfig(kind="mine", seed=0)
+    True
+    """
+
+    kind: str = Field(description="the name of a kind of engine")
+    gradient: Literal["auto", "parameter_shift", "spsa"] = Field(
+        default="auto", description="'auto', 'parameter_shift' or 'spsa'"
+    )
+    seed: int = Field(default=0, ge=0, lt=2**32, description="an integer from 0 to 2**32 - 1")
+
+    @property
+    def spends_shots(self) -> bool:
+        """Whether every request costs shots, so that it must make sense before it is sent."""
+        return getattr(self, "shots", None) is not None
+
+    @property
+    def draws(self) -> bool:
+        """Whether something is drawn, by measurement or by the gradient: a request has a seed."""
+        return self.spends_shots or self.gradient == "spsa"
+
+
+def refuse_unknown_keys(found: Iterable[object], valid: Iterable[str], where: str) -> None:
+    """The keys of `found` are among `valid`; no value is looked at, let alone shown."""
+    allowed = set(valid)
+    unknown = [key for key in found if key not in allowed]
+    for key in unknown:
+        if looks_secret(str(key)):
+            raise ConfigError(
+                f"{where}: the key {key!r} looks like a secret, which must not stand in a "
+                "configuration. Remove it and put the secret into an environment variable; a kind "
+                "of backend that needs one takes the name of that variable, as token_env = 'NAME'."
+            )
+    if unknown:
+        hints = " ".join(
+            f"there is no key {key!r}: {nearest(str(key), allowed)}" for key in unknown
+        )
+        raise ConfigError(f"{where}: {hints}")
+
+
+def looks_secret(key: str) -> bool:
+    letters = re.sub(r"[^a-z]", "", key.lower())
+    return _SECRET.search(letters) is not None and not letters.endswith("env")
+
+
+def shown(value: object) -> str:
+    """A value for a message. What a container holds is not shown: it may be a secret."""
+    short = not isinstance(value, int) or value.bit_length() <= 64  # repr of a huge int raises
+    if value is None or (isinstance(value, str | int | float) and short):
+        return f"{reprlib.repr(value)} ({type(value).__name__})"
+    return kind_of(value)
+
+
+def kind_of(value: object) -> str:
+    return f"a value of type {type(value).__name__}"
