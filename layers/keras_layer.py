@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from qml.circuits.program import Program
-from qml.config import resolve
+from qml.config import Backend, resolve
 from qml.errors import (
     ArgumentError,
     DtypeError,
@@ -22,7 +22,7 @@ from qml.errors import (
     UnknownNameError,
 )
 from qml.execution import prepare
-from qml.kernel import Backend, Kernel, kernels
+from qml.kernel import Kernel, kernels
 from qml.layers.batch import BatchedKernel
 from qml.registry import same
 from qml.settings import EngineConfig
@@ -131,6 +131,20 @@ class QuantumLayer(keras.layers.Layer):
     def backend(self) -> EngineConfig:
         """The engine this layer runs on; `set_backend` changes it."""
         return self._backend
+
+    @property
+    def program(self) -> Program:
+        """The lowered circuit of one sample.
+
+        Raises:
+            ShapeError: the layer is not built yet, so that the sample's shape is not known.
+        """
+        if not self.built:
+            raise ShapeError(
+                f"{self.name}: the circuit is known once the layer is built: call it, or the model "
+                "it is in, on a batch, or give the model an Input."
+            )
+        return self._program
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         # Before Keras, which has other errors for what has no shape.
@@ -344,8 +358,6 @@ def _kernel(kernel: Kernel | str) -> Kernel:
 
 def _configuration(backend: Backend, gradient: str | None) -> EngineConfig:
     """What was asked for, once its engine is there."""
-    config = resolve(backend)
-    if gradient is not None:
-        config = config.model_copy(update={"gradient": gradient})
+    config = resolve(backend, gradient)
     engine(config)
     return config

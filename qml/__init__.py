@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from qml.config import backends as backends
     from qml.context import use as use
     from qml.errors import QMLError as QMLError
+    from qml.estimates import estimate as estimate
     from qml.execution import last_run as last_run, recorded as recorded
     from qml.kernel import Kernel as Kernel, kernels as kernels, qkernel as qkernel
+    from qml.plans import planning as planning
 
 _HOMES = {
     "Kernel": "qml.kernel",
@@ -22,8 +24,10 @@ _HOMES = {
     "Y": "qml.circuits.paulis",
     "Z": "qml.circuits.paulis",
     "backends": "qml.config",
+    "estimate": "qml.estimates",
     "kernels": "qml.kernel",
     "last_run": "qml.execution",
+    "planning": "qml.plans",
     "probs": "qml.circuits.observables",
     "qkernel": "qml.kernel",
     "recorded": "qml.execution",

@@ -91,12 +91,17 @@ def backends() -> dict[str, str]:
     return dict(sorted(names.items()))
 
 
-def resolve(backend: str | Mapping[str, Any] | EngineConfig | None = None) -> EngineConfig:
+Backend = str | Mapping[str, Any] | EngineConfig | None
+"""What can be given for a backend: a name, a table, a configuration; None for the ambient one."""
+
+
+def resolve(backend: Backend = None, gradient: str | None = None) -> EngineConfig:
     """The configuration that `backend` stands for; with None, the ambient one.
 
     A name is looked up among the backends of `qml.toml`, then among the built-in kinds. A mapping
     is read like a table of `qml.toml`. None goes through the precedence at the top of this module;
     an empty QML_BACKEND counts as unset. `qml.toml` is read only where the answer depends on it.
+    `gradient` replaces that key of the configuration.
 
     Raises:
         ConfigError: `backend` is of another type, or a table, key or value is wrong.
@@ -107,6 +112,11 @@ def resolve(backend: str | Mapping[str, Any] | EngineConfig | None = None) -> En
     >>> resolve({"kind": "aer", "shots": 1000}).shots
     1000
     """
+    config = _resolved(backend)
+    return config if gradient is None else config.model_copy(update={"gradient": gradient})
+
+
+def _resolved(backend: Backend) -> EngineConfig:
     if backend is None:
         return _configured_default() if AMBIENT.config is None else AMBIENT.config
     if isinstance(backend, EngineConfig):

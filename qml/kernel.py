@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import WRAPPER_ASSIGNMENTS, lru_cache
 from typing import Any, Final
 
@@ -14,21 +14,18 @@ import numpy as np
 from qml.circuits.binding import slot_angles
 from qml.circuits.program import Program
 from qml.circuits.tracing import Leaf, Trace, trace
-from qml.config import resolve
+from qml.config import Backend, resolve
 from qml.errors import ArgumentError, DtypeError, KernelNameError, nearest
 from qml.execution import prepare
 from qml.primitives import expval
 from qml.registry import Registry
 from qml.seeds import request_seed
-from qml.settings import EngineConfig
 
 RESERVED: Final = ("key", "backend", "gradient")
 """Keywords of every kernel call; a kernel's function cannot use them as argument names."""
 
 TRACES: Final = 256
 """How many shapes of arguments a kernel keeps its circuit for, the least recently used go first."""
-
-Backend = str | Mapping[str, Any] | EngineConfig | None
 
 
 class Kernel:
@@ -115,9 +112,7 @@ class Kernel:
             EngineError: it cannot run this circuit.
             DeviceError, MissingDependencyError: what the backend needs is not there.
         """
-        config = resolve(backend)
-        if gradient is not None:
-            config = config.model_copy(update={"gradient": gradient})
+        config = resolve(backend, gradient)
         leaves, traced = self._traced(args, kwargs)
         symbolic = [name for name, leaf in leaves if isinstance(leaf, jax.ShapeDtypeStruct)]
         if symbolic:

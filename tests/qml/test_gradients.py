@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from qml import gradients
-from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
+from qml.gradients import (
+    expval_curvature,
+    expval_hvp,
+    expval_jvp,
+    expval_vjp,
+    spsa_jvp,
+    spsa_vjp,
+)
 
 
 class Signal:
@@ -176,3 +183,66 @@ def test_a_request_in_parts_has_the_same_result_and_the_same_rows(rule, monkeypa
     np.testing.assert_array_equal(rule(parts.evaluate, 2, a, *arrays), expected)
     assert len(parts.requests) > 1
     assert sum(len(r) for r, _ in parts.requests) == len(whole.requests[0][0])
+
+
+# --- two rows per sample
+
+
+class Draws:
+    """A generator that draws the same number for every sample."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def integers(self, high, size):
+        assert self.number < high
+        return np.full(size, self.number)
+
+
+@given(batch=sizes, c=sizes, slots=sizes, outputs=sizes, seed=seeds)
+def test_the_mean_over_all_draws_is_the_gradient_and_its_variance_the_documented_one(
+    batch, c, slots, outputs, seed
+):
+    signal = Signal(slots, outputs, seed)
+    a, cotangents = random(seed, batch, slots), random(seed + 1, batch, c, outputs)
+    tangents = random(seed + 1, batch, c, slots)
+    jacobians = signal.jacobians(a)
+    draws = [Draws(k) for k in range(slots)]
+    of_vjp = np.stack([spsa_vjp(signal.evaluate, outputs, a, cotangents, d) for d in draws])
+    of_jvp = np.stack([spsa_jvp(signal.evaluate, outputs, a, tangents, d) for d in draws])
+    gradient = np.einsum("bmk,bcm->bck", jacobians, cotangents)
+    close(of_vjp.mean(axis=0), gradient)
+    close(of_jvp.mean(axis=0), np.einsum("bmk,btk->btm", jacobians, tangents))
+    variance = ((of_vjp - gradient) ** 2).sum(axis=-1).mean(axis=0)
+    close(variance, (slots - 1) * (gradient**2).sum(axis=-1))
+    assert {len(rows) for rows, _ in signal.requests} == {2 * batch}
+
+
+def test_shots_add_the_documented_variance():
+    slots, deviation, rng = 3, 0.3, np.random.default_rng(0)
+    noisy = lambda rows, outputs: rng.normal(0, deviation, size=(len(rows), 1))
+    a, c = np.zeros((20_000, slots)), np.ones((20_000, 1, 1))
+    found = (spsa_vjp(noisy, 1, a, c, rng) ** 2).sum(axis=-1)
+    expected = slots**2 * deviation**2 / 2
+    assert abs(found.mean() - expected) < 6 * found.std() / np.sqrt(found.size)
+
+
+def test_samples_draw_their_slots_independently_and_only_those_that_count():
+    signal = Signal(3, 1, 0)
+    a, rng = random(0, 200, 3), np.random.default_rng(0)
+    tangents = np.ones((200, 1, 3)) * [1, 0, 1]
+    spsa_jvp(signal.evaluate, 1, a, tangents, rng)
+    ((rows, _),) = signal.requests
+    shifted = np.argmax(rows[:200] != a, axis=1)
+    assert set(shifted) == {0, 2} and 60 < (shifted == 0).sum() < 140
+    close(rows[:200] - a, a - rows[200:])
+
+
+def test_nothing_is_asked_where_two_rows_could_tell_nothing():
+    def never(rows, outputs):
+        pytest.fail("no row is needed")
+
+    rng = np.random.default_rng(0)
+    assert not spsa_jvp(never, 2, np.ones((4, 3)), np.zeros((4, 1, 3)), rng).any()
+    assert not spsa_vjp(never, 2, np.ones((4, 3)), np.zeros((4, 1, 2)), rng).any()
+    assert spsa_vjp(never, 2, np.ones((4, 0)), np.ones((4, 1, 2)), rng).shape == (4, 1, 0)
