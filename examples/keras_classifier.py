@@ -8,6 +8,7 @@ pair of models per seed.
     python examples/keras_classifier.py --quick          # a few steps, to see that everything works
     python examples/keras_classifier.py --data digits    # ten classes and ten times the data
     python examples/keras_classifier.py --backend aer    # the same on Aer, which takes longer
+    python examples/keras_classifier.py --backend ibm --plan    # what would it cost there?
 
 Data ship with scikit-learn: 13 chemical measurements of 178 wines from 3 growers, or 1797 images of
 handwritten digits, reduced to 16 principal components. The front of the models and the initial
@@ -37,6 +38,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 QUBITS = 4
+BATCH = 32
 SETS = {"wine": load_wine, "digits": load_digits}
 Curves = dict[str, list[float]]
 """Accuracy on unseen samples after each epoch, by the name of the model."""
@@ -81,16 +83,27 @@ def models(features: int, classes: int, backend: str | None) -> list[keras.Model
     return made
 
 
-def train(data: str, seed: int, epochs: int, backend: str | None) -> Curves:
+def plan(data: str, seed: int, epochs: int, options: argparse.Namespace) -> str:
+    """What the training of one hybrid model asks of its backend, evaluation not counted."""
+    x, _, y, _ = split(data, seed)
+    samples = len(x[: options.samples])
+    hybrid, _ = models(x.shape[1], len(np.unique(y)), options.backend)
+    return str(qml.estimate(hybrid, batch=BATCH, steps=epochs * -(-samples // BATCH)))
+
+
+def train(
+    data: str, seed: int, epochs: int, backend: str | None, samples: int | None = None
+) -> Curves:
     keras.utils.set_random_seed(seed)
     x, x_test, y, y_test = split(data, seed)
+    x, y, x_test, y_test = x[:samples], y[:samples], x_test[:samples], y_test[:samples]
     curves = {}
     for model in models(x.shape[1], len(np.unique(y)), backend):
         print(f"\nseed {seed}, {model.name}, {model.count_params()} weights", flush=True)
         history = model.fit(
             x,
             y,
-            batch_size=32,
+            batch_size=BATCH,
             epochs=epochs,
             validation_data=(x_test, y_test),
             verbose=1 if sys.stdout.isatty() else 2,
@@ -118,7 +131,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", choices=SETS, default="wine")
     parser.add_argument("--backend", help="name of a backend; by default the configured one")
+    parser.add_argument("--plan", action="store_true", help="print what it would cost, and stop")
     parser.add_argument("--quick", action="store_true", help="one seed, two epochs")
+    parser.add_argument("--samples", type=int, help="train with so many, by default with all")
     parser.add_argument("--seed", type=int, default=0, help="the first of three seeds")
     parser.add_argument("--plot", type=Path, default=Path("keras_classifier.png"))
     options = parser.parse_args()
@@ -132,8 +147,16 @@ def main() -> None:
         parser.error(f"--plot {options.plot}: no file can be written there")
     seeds, epochs = (1, 2) if options.quick else (3, 30)
     numbers = range(options.seed, options.seed + seeds)
+    if options.samples is not None and options.samples < 1:
+        parser.error(f"--samples must be at least 1, got {options.samples}")
     try:
-        runs = [train(options.data, seed, epochs, options.backend) for seed in numbers]
+        if options.plan:
+            print(f"one of {seeds} seeds, evaluation not counted")
+            print(plan(options.data, options.seed, epochs, options))
+            return
+        runs = [
+            train(options.data, seed, epochs, options.backend, options.samples) for seed in numbers
+        ]
     except qml.QMLError as error:  # the first layer says what is wrong with the backend
         parser.error(str(error))
     plot(runs, options.data, options.plot)

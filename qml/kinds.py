@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, PrivateAttr
 
-from qml.errors import ConfigError
-from qml.settings import EngineConfig, Table, looks_secret
+from qml.errors import ConfigError, MissingDependencyError
+from qml.settings import VARIABLE, EngineConfig, FixedDict, Table, looks_secret, state
 
 POSITIVE = "an integer from 1 to 2**31 - 1"
 Count = Annotated[int, Field(ge=1, lt=2**31)]
@@ -78,8 +82,13 @@ class Noise(Table):
 
     Depolarising channels rho -> (1 - p) rho + p I / 2^n act after every gate on one or on two
     qubits; every measured bit is flipped with probability `readout`. `file` is JSON, the dictionary
-    of `NoiseModel.to_dict(serializable=True)`.
+    of `NoiseModel.to_dict(serializable=True)`; it is read once, here, and its content, not its
+    path, is what tells one configuration from another.
     """
+
+    paths: ClassVar[frozenset[str]] = frozenset({"file"})
+    _content: str | None = PrivateAttr(None)
+    _state: tuple[int, int, int] | None = PrivateAttr(None)
 
     depolarizing_1q: Probability | None = Field(
         default=None, description="a probability, or left out"
@@ -98,6 +107,43 @@ class Noise(Table):
                 "noise is either a 'file', or at least one of 'depolarizing_1q', "
                 "'depolarizing_2q' and 'readout'."
             )
+        if self.file is not None:
+            self._read_file(self.file)
+
+    def _read_file(self, path: str) -> None:
+        try:
+            with open(path, "rb") as stream:
+                self._state = state(os.fstat(stream.fileno()))
+                content = stream.read().decode()
+            holds = json.loads(content)
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
+        except ValueError as error:  # JSONDecodeError, or not UTF-8
+            raise ConfigError(f"{path}: is not JSON: {error}.") from None
+        if not isinstance(holds, dict):
+            raise ConfigError(
+                f"{path}: must hold an object of JSON, the dictionary of a NoiseModel, got a "
+                f"{type(holds).__name__}."
+            )
+        self._content = content
+
+    @property
+    def content(self) -> str | None:
+        """The text of `file` as it was read; None without one."""
+        return self._content
+
+    def is_current(self) -> bool:
+        """Whether the file is still the one that was read."""
+        if self.file is None:
+            return True
+        try:
+            return state(os.stat(self.file)) == self._state
+        except OSError:
+            return False
+
+    def _identity(self) -> dict[str, Any]:
+        content = self._content and hashlib.sha256(self._content.encode()).hexdigest()
+        return {**super()._identity(), "file": content}
 
 
 class SamplingConfig(EngineConfig):
@@ -148,6 +194,11 @@ class AerConfig(SamplingConfig):
     )
     custatevec: bool = Field(default=False, description="true or false")
     batched_shots: bool = Field(default=False, description="true or false")
+
+    @property
+    def exact(self) -> bool:
+        """See EngineConfig.exact."""
+        return super().exact and self.noise is None
 
     @property
     def effective_method(self) -> Literal["statevector", "density_matrix", "matrix_product_state"]:
@@ -213,7 +264,7 @@ class RuntimeConfig(JobConfig):
     )
     token_env: str | None = Field(
         default=None,
-        pattern=r"^[A-Z_][A-Z0-9_]{0,63}$",
+        pattern=VARIABLE,
         description="the name, in capitals, of an environment variable that holds it, or left out",
     )
     account: Text | None = Field(
@@ -246,17 +297,30 @@ class RuntimeConfig(JobConfig):
 class OptionsConfig(EngineConfig):
     """Keys for a function of another package, in the table `options`; no secret may be in it."""
 
-    options: dict[str, str | int | float | bool] = Field(
-        default_factory=dict, description="a table of strings, numbers and booleans"
+    options: Annotated[dict[str, str | int | float | bool], AfterValidator(FixedDict)] = Field(
+        default_factory=FixedDict, description="a table of strings, numbers and booleans"
     )
 
-    def _check(self) -> None:
-        secret = [key for key in self.options if looks_secret(key)]
-        if secret:
-            raise ConfigError(
-                f"'options': the key {secret[0]!r} looks like a secret, which must not stand in a "
-                "configuration. Let the function that takes it read an environment variable."
-            )
+    def __init__(self, **values: Any) -> None:
+        # First of all, as a value of another type is shown.
+        given = values.get("options")
+        for key, value in given.items() if isinstance(given, Mapping) else ():
+            _refuse_secret(str(key), value)
+        super().__init__(**values)
+
+
+def _refuse_secret(key: str, value: object) -> None:
+    """An option is no secret; where one is by its name a variable that holds it, it is a name."""
+    letters = key.lower().removesuffix("env").rstrip("_-")
+    if looks_secret(key):
+        raise ConfigError(
+            f"'options': the key {key!r} looks like a secret, which must not stand in a "
+            "configuration. Let the function that takes it read an environment variable."
+        )
+    if looks_secret(letters) and not (isinstance(value, str) and re.match(VARIABLE, value)):
+        raise ConfigError(
+            f"'options': {key!r} must be the name, in capitals, of an environment variable."
+        )
 
 
 class EstimatorConfig(JobConfig, OptionsConfig):
@@ -287,7 +351,14 @@ class PennylaneConfig(SamplingConfig, OptionsConfig):
     gradient: Literal["auto", "adjoint", "parameter_shift", "spsa"] = Field(  # type: ignore[assignment]
         default="auto", description="'auto', 'adjoint', 'parameter_shift' or 'spsa'"
     )
-    device: str = Field(min_length=1, description="the name of a device of PennyLane")
+    device: Text = Field(description="the name of a device of PennyLane")
+
+    def _check(self) -> None:
+        if self.gradient == "adjoint" and self.shots is not None:
+            raise ConfigError(
+                "'gradient' = 'adjoint' is of exact states, but 'shots' is "
+                f"{self.shots}. Leave out 'shots', or choose 'auto', 'parameter_shift' or 'spsa'."
+            )
 
 
 KINDS: dict[str, type[EngineConfig]] = {
@@ -310,8 +381,18 @@ PLUGINS = "qml.simulators"
 
 @cache
 def plugins() -> Mapping[str, EntryPoint]:
-    """The kinds that installed packages add, by name; a built-in kind cannot be replaced."""
-    found = {point.name: point for point in entry_points(group=PLUGINS)}
+    """The kinds that installed packages add, by name; a built-in kind cannot be replaced.
+
+    Raises:
+        ConfigError: two packages add the same kind.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=PLUGINS):
+        if found.setdefault(point.name, point).value != point.value:
+            raise ConfigError(
+                f"two packages add a kind {point.name!r}: {found[point.name].value!r} and "
+                f"{point.value!r}. Uninstall one of them."
+            )
     return {name: point for name, point in found.items() if name not in KINDS}
 
 
@@ -324,14 +405,24 @@ def model(kind: str) -> type[EngineConfig] | None:
     """The keys of a kind; None if there is none of that name.
 
     Raises:
-        ConfigError: the class of an installed kind names no EngineConfig of its own as `Config`.
+        ConfigError: the class of an installed kind cannot be imported, or names no EngineConfig of
+            its own as `Config`.
+        MissingDependencyError: as its module says.
     """
     if kind in KINDS:
         return KINDS[kind]
     point = plugins().get(kind)
     if point is None:
         return None
-    found = getattr(point.load(), "Config", None)
+    try:
+        found = getattr(point.load(), "Config", None)
+    except MissingDependencyError:
+        raise
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"the kind {kind!r} of {point.value!r} cannot be imported: {error}. Reinstall or "
+            "uninstall the package that adds it."
+        ) from error
     if not (isinstance(found, type) and issubclass(found, EngineConfig)):
         raise ConfigError(
             f"the kind {kind!r} of {point.value!r} cannot be used: its class must have an "
