@@ -1,4 +1,4 @@
-"""Kernels as layers of Keras models, on Keras' JAX and TensorFlow backends.
+"""Kernels as layers of Keras models, on Keras' JAX, TensorFlow and PyTorch backends.
 
 Keras reads KERAS_BACKEND when it is first imported and takes TensorFlow where it is not set. Set it
 before: `os.environ.setdefault("KERAS_BACKEND", "jax")`.
@@ -10,20 +10,20 @@ from typing import Final
 
 from qml.errors import ConfigError, MissingDependencyError
 
-SUPPORTED: Final = ("jax", "tensorflow")
+SUPPORTED: Final = ("jax", "tensorflow", "torch")
 """The Keras backends that a QuantumLayer runs on."""
 
 _ADVICE: Final = (
-    "Quantum layers run on Keras' 'jax' and 'tensorflow' backends. Set the environment variable "
-    "KERAS_BACKEND to 'jax' before Keras is first imported, or to 'tensorflow' after "
-    "pip install 'hybrid-qml[tensorflow]'."
+    "Quantum layers run on Keras' 'jax', 'tensorflow' and 'torch' backends. Set the environment "
+    "variable KERAS_BACKEND to 'jax' before Keras is first imported, or to 'tensorflow' or 'torch' "
+    "after pip install 'hybrid-qml[tensorflow]' or 'hybrid-qml[torch]'."
 )
 
 try:
     import keras
 except ModuleNotFoundError as error:
     framework = (error.name or "").split(".")[0]
-    if framework not in {"keras", *SUPPORTED, "torch", "openvino"}:
+    if framework not in {"keras", *SUPPORTED, "openvino"}:
         raise
     raise MissingDependencyError(
         f"Keras cannot be imported, because {framework!r} is not installed. {_ADVICE}"

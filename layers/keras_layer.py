@@ -28,9 +28,12 @@ from qml.registry import same
 from qml.settings import EngineConfig
 from qml.simulators.registry import engine
 
+ON_JAX: Final = keras.backend.backend() == "jax"
 ON_TENSORFLOW: Final = keras.backend.backend() == "tensorflow"
 if ON_TENSORFLOW:
     from qml.layers.tensorflow_bridge import HostOperation
+elif not ON_JAX:
+    from qml.layers.torch_bridge import HostOperation  # type: ignore[assignment]
 
 HALF: Final = ("float16", "bfloat16")
 FULL: Final = ("float32", "float64")
@@ -115,7 +118,7 @@ class QuantumLayer(keras.layers.Layer):
         self._angles: list[Any] = []
         self._backend = _configuration(backend, gradient)
         self._evaluate = self._batched.on(self._backend)
-        if ON_TENSORFLOW:
+        if not ON_JAX:
             self._operation = HostOperation(
                 lambda: self._evaluate, (1 + len(self._batched.weights),)
             )
@@ -190,13 +193,14 @@ class QuantumLayer(keras.layers.Layer):
         self._check_precision(inputs)
         batch = keras.ops.cast(inputs, self.compute_dtype)
         angles = [keras.ops.convert_to_tensor(angle) for angle in self._angles]
-        if ON_TENSORFLOW:
-            # With a key in any case: a graph that was traced stays when the backend changes.
-            shape = self.compute_output_shape(inputs.shape)
-            (values,) = self._operation(self._seeds.next(), [batch, *angles], [shape])
-        else:
-            key = self._seeds.next() if self._backend.draws else None
+        # On TensorFlow in any case: a graph that was traced stays when the backend changes.
+        draws = self._backend.draws or ON_TENSORFLOW
+        key = self._seeds.next() if draws else None
+        if ON_JAX:
             (values,) = self._evaluate(key, batch, *angles)
+        else:
+            shape = self.compute_output_shape(inputs.shape)
+            (values,) = self._operation(key, [batch, *angles], [shape])
         return values
 
     def get_config(self) -> dict[str, Any]:
@@ -259,9 +263,9 @@ class QuantumLayer(keras.layers.Layer):
             self._seeds.state.assign([self._seed(), 0])
 
     def _seed(self) -> int:
-        """Where the layer's random state starts, other than that of other layers."""
+        """Where the layer's random state starts, other than that of other layers; 31 bits."""
         entropy = [self._backend.seed, zlib.crc32(self.name.encode())]
-        return int(np.random.SeedSequence(entropy).generate_state(1)[0])
+        return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
 
     def _check_precision(self, inputs: Any) -> None:
         if self.compute_dtype not in FULL:
@@ -273,7 +277,7 @@ class QuantumLayer(keras.layers.Layer):
         if not dtype.startswith(("float", "bfloat", "int", "uint")):
             raise DtypeError(f"{self.name}: the inputs must be real numbers, got {dtype}.")
         single = jnp.result_type(float) != np.float64
-        if self.compute_dtype == "float64" and single and not ON_TENSORFLOW:
+        if self.compute_dtype == "float64" and single and ON_JAX:
             raise DtypeError(
                 f"{self.name}: float64 on Keras' JAX backend needs JAX's double precision. Call "
                 "jax.config.update('jax_enable_x64', True) at the top of the program."
@@ -329,11 +333,11 @@ def set_backend(model: keras.layers.Layer, backend: Backend, gradient: str | Non
     for layer in quantum:
         if layer.built:
             prepare(layer._program, config)
-    if not ON_TENSORFLOW and isinstance(model, keras.Model):
+    if ON_JAX and isinstance(model, keras.Model):
         model.jax_state_sync()  # else a training would put the old random state back
     for layer in quantum:
         layer._use(config)
-    if not ON_TENSORFLOW:
+    if ON_JAX:
         # Compiled functions with the layer inside, Keras' too, would stay on the old backend.
         jax.clear_caches()
 

@@ -26,10 +26,23 @@ def _tensorflow_gradient(function):
     return gradient
 
 
+def _torch_gradient(function):
+    import torch
+
+    def gradient(x):
+        x = torch.as_tensor(x)
+        if not x.requires_grad:
+            x = x.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        return slope
+
+    return gradient
+
+
 @pytest.fixture
 def gradient():
     """gradient(f) is f', for a scalar function f of one tensor; it nests."""
-    return {"jax": _jax_gradient, "tensorflow": _tensorflow_gradient}[BACKEND]
+    return {"jax": _jax_gradient, "tensorflow": _tensorflow_gradient, "torch": _torch_gradient}[BACKEND]
 
 
 @pytest.fixture
@@ -52,7 +65,12 @@ def weight_gradient():
             value = function()
         return tape.gradient(value, [v.value for v in model.trainable_variables])
 
-    compute = {"jax": in_jax, "tensorflow": in_tensorflow}[BACKEND]
+    def in_torch(model, function):
+        import torch
+
+        return torch.autograd.grad(function(), [v.value for v in model.trainable_variables])
+
+    compute = {"jax": in_jax, "tensorflow": in_tensorflow, "torch": in_torch}[BACKEND]
     return lambda model, function: [np.asarray(g) for g in compute(model, function)]
 
 
