@@ -8,6 +8,7 @@ are operations again, made by JAX of the same function, so there is no last orde
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -15,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from torch.utils.dlpack import from_dlpack
 
 Function = Callable[..., tuple[Any, ...]]
 """A pure JAX function (key, *arrays) -> tuple of arrays, all of one floating dtype."""
@@ -54,7 +56,7 @@ class HostOperation:
         self._compiled = lru_cache(maxsize=1)(lambda function: jax.jit(derive(function)))
         self._mapped = lru_cache(maxsize=16)(self._make_mapped)
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(
         self, key: Any, arrays: Sequence[torch.Tensor], shapes: Sequence[Any] = ()
     ) -> tuple[torch.Tensor, ...]:
@@ -74,11 +76,11 @@ class HostOperation:
         words = None if key is None else np.asarray(key.detach().cpu())
         compiled = self._compiled(self._current())
         double = operands[0].dtype == np.float64 and jnp.result_type(float) != np.float64
-        with jax.enable_x64(True if double else jax.config.jax_enable_x64):
+        with jax.enable_x64(True) if double else nullcontext():
             # Done before anybody can write to the tensors, whose memory JAX may have taken over.
             results = jax.block_until_ready(compiled(words, *operands))  # type: ignore[no-untyped-call]
         device = arrays[0].device
-        return tuple(torch.from_dlpack(result).to(device) for result in results)
+        return tuple(from_dlpack(result).to(device) for result in results)
 
     @cached_property
     def _function(self) -> Any:
@@ -106,7 +108,7 @@ class HostOperation:
                     torch.zeros_like(array) if tangent is None else tangent
                     for array, tangent in zip(arrays, tangents, strict=True)
                 ]
-                return operation._pushforward(ctx.key, [*arrays, *given])
+                return operation._pushforward(ctx.key, [*arrays, *given])  # type: ignore[no-any-return]
 
             @staticmethod
             def vmap(
