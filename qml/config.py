@@ -3,7 +3,8 @@
     argument  >  `with qml.use(...)`  >  QML_BACKEND  >  `backend` in qml.toml  >  built-in default
 
 A table may say `inherits = "other"`: it then has all keys of that backend but for those it gives
-itself. Tables are read strictly (qml.settings); an error names the place.
+itself. Relative paths in a `qml.toml` are taken from its directory. Tables are read strictly
+(qml.settings); an error names the place.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ from typing import Any
 
 from qml.errors import ConfigError, UnknownNameError, nearest
 from qml.kinds import DEFAULT_KIND, KINDS, kinds, model
-from qml.settings import EngineConfig, kind_of, refuse_unknown_keys, shown
+from qml.settings import (
+    EngineConfig,
+    Table,
+    absolute,
+    kind_of,
+    looks_secret,
+    refuse_unknown_keys,
+    shown,
+    state,
+)
 
 FILE_NAME = "qml.toml"
 ENVIRONMENT_VARIABLE = "QML_BACKEND"
@@ -65,18 +75,21 @@ def discover(start: str | os.PathLike[str] | None = None) -> Path | None:
 def load(path: str | os.PathLike[str]) -> ConfigFile:
     """The contents of the `qml.toml` at `path`, read again only when the file has changed.
 
-    A change is another time of modification, size or inode.
+    So are the files that it names. A change is another time of modification, size or inode.
 
     Raises:
         ConfigError: it cannot be read, is not TOML, or holds a table, key or value that is wrong.
         UnknownNameError: it names a kind or a backend that does not exist.
     """
-    path = os.path.abspath(path)
+    path = absolute(os.fspath(path))
     try:
-        status = os.stat(path)
-        return _load(path, status.st_mtime_ns, status.st_size, status.st_ino)
+        file = _load(path, *state(os.stat(path)))
+        if not all(config.is_current() for config in file.backends.values()):
+            _load.cache_clear()
+            file = _load(path, *state(os.stat(path)))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
+    return file
 
 
 def backends() -> dict[str, str]:
@@ -124,7 +137,8 @@ def _resolved(backend: Backend) -> EngineConfig:
     if isinstance(backend, str):
         return _named(backend, _discovered_file(), "backend")
     if isinstance(backend, Mapping):
-        return _parse_table(_whole(backend, _discovered_tables, "backend"), "backend")
+        table = _whole(backend, _discovered_tables, "backend")
+        return _made(_keys_of(table, "backend"), table, "backend")
     raise ConfigError(
         "backend: must be the name of a backend, a table such as {'kind': 'aer'}, an EngineConfig "
         f"or None, got {shown(backend)}."
@@ -137,7 +151,7 @@ def _configured_default() -> EngineConfig:
         return _named(name, file, ENVIRONMENT_VARIABLE)
     if file is not None and file.backend is not None:
         return _named(file.backend, file, f"{file.path}: backend")
-    return _with_defaults(KINDS[DEFAULT_KIND])
+    return _with_defaults(KINDS[DEFAULT_KIND], DEFAULT_KIND)
 
 
 def _discovered_tables() -> Mapping[str, Mapping[str, Any]]:
@@ -151,7 +165,7 @@ def _named(name: str, file: ConfigFile | None, where: str) -> EngineConfig:
         return configured[name]
     if found := model(name):
         try:
-            return _with_defaults(found)
+            return _with_defaults(found, name)
         except ConfigError as error:
             raise ConfigError(f"{where}: the kind {name!r} needs a table: {error}") from None
     place = f"no {FILE_NAME} was found" if file is None else f"{file.path} has none of that name"
@@ -161,8 +175,8 @@ def _named(name: str, file: ConfigFile | None, where: str) -> EngineConfig:
 
 
 @functools.cache
-def _with_defaults(keys: type[EngineConfig]) -> EngineConfig:
-    return keys()  # type: ignore[call-arg]  # a kind may need keys: then it says so
+def _with_defaults(keys: type[EngineConfig], kind: str) -> EngineConfig:
+    return keys(kind=kind)  # a kind may need other keys: then it says so
 
 
 def _discover(start: str | os.PathLike[str] | None = None) -> str | None:
@@ -192,10 +206,15 @@ def _discovered_file() -> ConfigFile | None:
 def _load(path: str, mtime_ns: int, size: int, inode: int) -> ConfigFile:
     """`load`, where everything but `path` only tells one state of the file from another."""
     with open(path, "rb") as stream:
-        try:
-            content = tomllib.loads(stream.read().decode("utf-8-sig"))
-        except ValueError as error:  # TOMLDecodeError, not UTF-8, or an integer too long for int()
-            raise ConfigError(f"{path}: is not valid TOML: {error}.") from None
+        text = stream.read()
+    wrong = None
+    try:
+        content = tomllib.loads(text.decode("utf-8-sig"))
+    except ValueError as error:  # TOMLDecodeError, not UTF-8, or an integer too long for int()
+        wrong = str(error)
+    if wrong is not None:
+        # Not above, where the error that keeps the text would be its context.
+        raise ConfigError(f"{path}: is not valid TOML: {wrong}.")
     refuse_unknown_keys(content, SECTIONS, path)
     tables = content.get("backends", {})
     if not isinstance(tables, dict):
@@ -204,9 +223,17 @@ def _load(path: str, mtime_ns: int, size: int, inode: int) -> ConfigFile:
         )
     places = {name: f"{path}: [backends.{name}]" for name in tables}
     whole = {name: _whole(tables[name], lambda: tables, place) for name, place in places.items()}
-    parsed = {name: _parse_table(whole[name], place) for name, place in places.items()}
+
+    def ancestors(name: str) -> int:
+        return ancestors(tables[name][INHERITS]) + 1 if INHERITS in tables[name] else 0
+
+    parsed, located = {}, {}
+    for name in sorted(whole, key=ancestors):  # a mistake is told where it was made, not by an heir
+        keys = _keys_of(whole[name], places[name])
+        located[name] = _located(whole[name], keys, os.path.dirname(path))
+        parsed[name] = _made(keys, located[name], places[name])
     default = content.get("backend")
-    file = ConfigFile(Path(path), default, MappingProxyType(parsed), MappingProxyType(whole))
+    file = ConfigFile(Path(path), default, MappingProxyType(parsed), MappingProxyType(located))
     if default is not None:
         if not isinstance(default, str):
             raise ConfigError(
@@ -220,9 +247,14 @@ def _whole(
     table: object,
     others: Callable[[], Mapping[str, Any]],
     where: str,
-    heirs: tuple[str, ...] = (),
+    heirs: frozenset[str] = frozenset(),
 ) -> Mapping[str, Any]:
     """A table with the keys it inherits; tables in it inherit key by key.
+
+    Args:
+        others: the tables by name, asked for only if there is something to inherit.
+        where: the place, for messages.
+        heirs: the names that inherit from this one, without end if it is among them.
 
     Raises:
         ConfigError: it is no table, or inherits from itself.
@@ -238,14 +270,15 @@ def _whole(
             f"{where}: {INHERITS!r} must be the name of a backend, got {shown(name)}."
         )
     if name in heirs:
-        raise ConfigError(f"{where}: {' inherits '.join([*heirs, name])}, which has no end.")
+        raise ConfigError(f"{where}: {INHERITS} = {name!r} again, which has no end.")
     if name not in tables:
         raise UnknownNameError(
             f"{where}: {INHERITS} = {name!r}, which is no backend of {FILE_NAME}: "
             f"{nearest(name, tables)}"
         )
     own = {key: value for key, value in table.items() if key != INHERITS}
-    return _merged(_whole(tables[name], others, where, (*heirs, name)), own)
+    base = _whole(tables[name], others, f"{where}: {INHERITS} = {name!r}", heirs | {name})
+    return _merged(base, own)
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,18 +289,44 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return {**base, **over, **{key: _merged(base[key], over[key]) for key in both}}
 
 
-def _parse_table(table: Mapping[str, Any], where: str) -> EngineConfig:
+def _keys_of(table: Mapping[str, Any], where: str) -> type[EngineConfig]:
+    """The model of a table's kind; the table has no other keys than that.
+
+    Raises:
+        ConfigError: a key is unknown or looks like a secret, or there is no kind.
+        UnknownNameError: there is no kind of that name.
+    """
     kind = table.get("kind")
-    keys = model(kind) if isinstance(kind, str) else None
+    try:
+        keys = model(kind) if isinstance(kind, str) else None
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
     models = KINDS.values() if keys is None else [keys]
-    allowed = {key for known in models for key in known.model_fields}
-    refuse_unknown_keys(table, allowed | {INHERITS}, where)
+    allowed = {INHERITS}.union(*(known.model_fields for known in models))
+    if keys is None and isinstance(kind, str):  # whose keys, misspelt or not, are not known
+        allowed |= {key for key in table if not looks_secret(str(key))}
+    refuse_unknown_keys(table, allowed, where)
     if "kind" not in table:
         raise ConfigError(f"{where}: the key 'kind' is missing. {nearest('', kinds())}")
     if not isinstance(kind, str):
         raise ConfigError(f"{where}: 'kind' must be a string, got {shown(kind)}.")
     if keys is None:
         raise UnknownNameError(f"{where}: there is no kind {kind!r}: {nearest(kind, kinds())}")
+    return keys
+
+
+def _located(table: Mapping[str, Any], keys: type[Table], folder: str) -> Mapping[str, Any]:
+    """A table of a file in `folder`, with all relative paths taken from there."""
+    located = dict(table)
+    for key, value in table.items():
+        if key in keys.paths and isinstance(value, str) and value:
+            located[key] = os.path.join(folder, value)
+        if key in keys.tables and isinstance(value, Mapping):
+            located[key] = _located(value, keys.tables[key], folder)
+    return located
+
+
+def _made(keys: type[EngineConfig], table: Mapping[str, Any], where: str) -> EngineConfig:
     try:
         return keys(**table)
     except ConfigError as error:

@@ -317,7 +317,7 @@ def _refuse_secret(key: str, value: object) -> None:
             f"'options': the key {key!r} looks like a secret, which must not stand in a "
             "configuration. Let the function that takes it read an environment variable."
         )
-    if looks_secret(letters) and not (isinstance(value, str) and re.match(VARIABLE, value)):
+    if looks_secret(letters) and not (isinstance(value, str) and re.fullmatch(VARIABLE, value)):
         raise ConfigError(
             f"'options': {key!r} must be the name, in capitals, of an environment variable."
         )

@@ -55,7 +55,8 @@ class Table(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             wrong = self._explain(error)
-        if wrong:  # raised here, where pydantic's error, which keeps the values, is not its context
+        if wrong:
+            # Not above, where pydantic's error, which keeps the values, would be its context.
             raise ConfigError(wrong)
         self._check()
         content = json.dumps(self._identity(), sort_keys=True)

@@ -1,6 +1,10 @@
 """Where the randomness of shots comes from: a key, or a root seed and a counter."""
 
 import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +14,11 @@ import pytest
 import qml
 from qml import qkernel
 from qml.errors import ArgumentError, SeedError
+from qml.kinds import KINDS
+from qml.seeds import request_seed
 
 SHOTS = {"kind": "aer", "shots": 500}
+SPSA = {"kind": "reference", "gradient": "spsa"}
 
 
 @qkernel(qubits=2)
@@ -36,7 +43,9 @@ def test_shots_under_jit_need_a_key():
     eager = [kernel, jax.jacrev(kernel), jax.hessian(kernel), lambda x: jax.vmap(kernel)(x[None])]
     with qml.use(SHOTS):
         for call in staged:
-            with pytest.raises(SeedError, match="500 shots.*under jit a kernel needs key="):
+            with pytest.raises(
+                SeedError, match="'aer' backend draws.*under jit a kernel needs key="
+            ):
                 call(X)
         for call in (*eager, jax.jit(functools.partial(kernel, key=0))):
             assert np.isfinite(call(X)).all()
@@ -119,3 +128,75 @@ def test_an_integer_key_may_be_an_argument_of_a_compiled_function():
     drawn = jax.jit(lambda key: kernel(X, key=key))
     with qml.use(SHOTS):
         assert drawn(3).tolist() == drawn(3).tolist() != drawn(4).tolist()
+
+
+# --- a gradient that draws, on an engine that does not
+
+
+@pytest.mark.parametrize("kind", ["aer", "reference", "statevector"])
+def test_spsa_draws_on_an_exact_engine_too(kind):
+    """Another slot is drawn by every call, and values stay exact."""
+    with qml.use({"kind": kind, "gradient": "spsa"}):
+        values = {tuple(kernel(X).tolist()) for _ in range(5)}
+        gradients = [jax.jacrev(kernel)(X) for _ in range(20)]
+        assert qml.last_run().shots == 0
+    assert len(values) == 1
+    # In each row K = 2 times the derivative by the one angle that was drawn, or zero.
+    exact = jax.jacrev(kernel)(X)
+    for found in gradients:
+        twice = np.isclose(found, 2 * exact, atol=1e-6)
+        assert (twice | np.isclose(found, 0, atol=1e-6)).all()
+    assert len({np.round(found, 5).tobytes() for found in gradients}) > 1
+
+
+def test_spsa_under_jit_needs_a_key_which_decides_what_is_drawn():
+    jitted = jax.jit(lambda x, key: jax.jacrev(kernel)(x, key=key))
+    with qml.use(SPSA):
+        with pytest.raises(SeedError, match="'reference' backend draws.*under jit a kernel needs"):
+            jax.jit(jax.jacrev(kernel))(X)
+        drawn = [jitted(X, jax.random.key(i)) for i in range(20)]
+        for i, found in enumerate(drawn):
+            np.testing.assert_array_equal(jitted(X, jax.random.key(i)), found)
+            np.testing.assert_array_equal(jax.jacrev(kernel)(X, key=jax.random.key(i)), found)
+    assert len({np.round(found, 5).tobytes() for found in drawn}) > 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        *((kind, {}) for kind in ("aer", "reference", "statevector", "xla")),
+        *((kind, {"gradient": "spsa"}) for kind in ("aer", "reference", "statevector")),
+        ("aer", {"shots": 5}),
+    ],
+)
+def test_a_seed_is_drawn_where_something_is(kind, keys):
+    config = KINDS[kind](**keys)
+    seeds = [int(request_seed(config)) for _ in range(4)]
+    by_key = [int(request_seed(config, key=i)) for i in range(4)]
+    if keys:
+        assert len(set(seeds)) == len(set(by_key)) == 4 and 0 not in seeds
+        assert by_key == [int(request_seed(config, key=i)) for i in range(4)]
+    else:
+        assert seeds == by_key == [0] * 4
+
+
+def test_the_root_seed_of_a_backend_decides_what_is_drawn():
+    """Also in another process: a counter begins at 0 with each configuration."""
+    script = (
+        "from qml.kinds import AerConfig; from qml.seeds import request_seed\n"
+        "for seed in (11, 12):\n"
+        "    print(*[request_seed(AerConfig(shots=7, seed=seed)) for _ in range(3)])"
+    )
+    root = str(Path(qml.__file__).parents[1])
+    printed = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    here = [
+        " ".join(str(request_seed(KINDS["aer"](shots=7, seed=seed))) for _ in range(3))
+        for seed in (11, 12)
+    ]
+    assert printed == here and here[0] != here[1]
