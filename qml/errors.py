@@ -14,8 +14,8 @@
     ├── SeedError (ValueError)            shots without a source of randomness
     ├── DeviceError (RuntimeError)        a device that is not there
     ├── EngineError (RuntimeError)        an engine failed or was asked for what it cannot do
-    │   ├── JobError                      a job failed; sending it again may help
-    │   └── BudgetError                   a request would exceed what a backend may spend
+    │   ├── JobError (RuntimeError)       a job failed; sending it again may help
+    │   └── BudgetError (RuntimeError)    a request would exceed what a backend may spend
     └── MissingDependencyError (ImportError)   an optional package; names the extra to install
 
 A message says what was asked, what was found, and what to do.
