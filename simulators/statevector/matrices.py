@@ -38,7 +38,7 @@ KIND, X_ROW, X_LANE, Z_ROW, Z_LANE, PHASE, R_ROW, R_LANE, NEGATIVE, PIVOT, FIRST
 )
 Z_OUTER, R_OUTER = 13, 14
 STEP_COLUMNS: Final = 15
-# Columns of a factor.
+# Columns of a factor; a negative slot is -1 - the row of its constant.
 AXIS, SLOT = range(2)
 # Columns of a group: its steps, the bits of a tile (0: the whole state), its first basis vector,
 # its factors. Arrays of angles hold V lanes for each of these factors, `origin` the first of them.
@@ -53,7 +53,7 @@ def load_matrix(
     """u of a step, from cos and sin of half the angle of every factor."""
     set_identity(u)
     for f in range(step[FIRST], step[LAST]):
-        multiply(factors[f], constants[f], c, s, (f - origin) * lanes(u), u)
+        multiply(factors[f], constants, c, s, (f - origin) * lanes(u), u)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -72,7 +72,7 @@ def load_tangent(
     set_identity(u)
     du[:] = 0
     for f in range(step[FIRST], step[LAST]):
-        multiply_tangent(factors[f], constants[f], c, s, t, (f - origin) * lanes(u), u, du)
+        multiply_tangent(factors[f], constants, c, s, t, (f - origin) * lanes(u), u, du)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -85,10 +85,10 @@ def set_identity(u: Array) -> None:
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def multiply(factor: Array, constant: Array, c: Array, s: Array, k: int, u: Array) -> None:
+def multiply(factor: Array, constants: Array, c: Array, s: Array, k: int, u: Array) -> None:
     """u <- R u, for a factor whose lanes begin at k."""
     if factor[SLOT] < 0:
-        multiply_constant(constant, u)
+        multiply_constant(constants[-1 - factor[SLOT]], u)
     elif factor[AXIS] == 0:
         rotate_x(u, c, s, k)
     elif factor[AXIS] == 1:
@@ -99,12 +99,12 @@ def multiply(factor: Array, constant: Array, c: Array, s: Array, k: int, u: Arra
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def multiply_tangent(
-    factor: Array, constant: Array, c: Array, s: Array, t: Array, k: int, u: Array, du: Array
+    factor: Array, constants: Array, c: Array, s: Array, t: Array, k: int, u: Array, du: Array
 ) -> None:
     """du <- R du + dR u, u <- R u."""
     if factor[SLOT] < 0:
-        multiply_constant(constant, u)
-        multiply_constant(constant, du)
+        multiply_constant(constants[-1 - factor[SLOT]], u)
+        multiply_constant(constants[-1 - factor[SLOT]], du)
     elif factor[AXIS] == 0:
         rotate_x_tangent(u, du, c, s, t, k)
     elif factor[AXIS] == 1:
@@ -264,7 +264,7 @@ def add_gradient(
                 slope_y(u, w, g, k)
             else:
                 slope_z(u, w, g, k)
-        multiply(factors[f], constants[f], c, s, k, u)
+        multiply(factors[f], constants, c, s, k, u)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -295,7 +295,7 @@ def add_gradient_tangent(
                 slope_y_tangent(u, du, w, dw, g, k)
             else:
                 slope_z_tangent(u, du, w, dw, g, k)
-        multiply_tangent(factors[f], constants[f], c, s, t, k, u, du)
+        multiply_tangent(factors[f], constants, c, s, t, k, u, du)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -312,12 +312,12 @@ def phase_coefficients(
     """e (2 * 2 V): cos - i sign sin of a DIAGONAL step, for rows of |j & r| = 0 and 1."""
     V = lanes(e)
     slot, k = factors[step[FIRST], SLOT], (step[FIRST] - origin) * V
-    constant = constants[step[FIRST]]
     for variant in range(2):
         o = variant * 2 * V
         for v in range(V):
-            cosine, sine = constant[0], -constant[1]
-            if slot >= 0:
+            if slot < 0:
+                cosine, sine = constants[-1 - slot, 0], -constants[-1 - slot, 1]
+            else:
                 cosine, sine = c[k + v], s[k + v]
             odd = variant ^ step[NEGATIVE] ^ parity(v & step[R_LANE]) ^ inverse
             e[o + v], e[o + V + v] = cosine, sine * (2 * odd - 1)

@@ -25,8 +25,8 @@ ROWS, LANE_BITS, LOWEST, WORKERS, THREADS = range(5)
 FIXED_WORDS = 5
 TABLES = (
     "steps",  # (N, 15) int64: see the columns in qml.simulators.statevector.matrices
-    "factors",  # (F, 2) int64: axis, slot
-    "constants",  # (F, 8): the matrix of a factor without a slot
+    "factors",  # (F, 2) int64: axis; slot, or -1 - the row of its constant
+    "constants",  # (C, 8): the different matrices of the factors without a slot
     "dense_masks",  # (5, D) int64: x, z, power of i, Z' mask and sign, lane bits
     "dense_matrices",  # (D * D, 2): real and imaginary parts
     "paulis",  # (T, 5) int64: x row, x lane, z row, z lane, power of i of a measured string
@@ -68,7 +68,7 @@ def packed(plan: Plan, layout: Layout, dtype: DTypeLike) -> NDArray[np.uint8]:
 
     steps: list[Sequence[int]] = []
     factors: list[tuple[int, int]] = []
-    constants: list[NDArray[np.float64]] = []
+    constants: dict[bytes, int] = {}  # in the order of their rows
     dense_masks: list[tuple[int, int, int, int]] = []
     matrices: list[NDArray[np.complex128]] = []
     entries = 0
@@ -87,8 +87,10 @@ def packed(plan: Plan, layout: Layout, dtype: DTypeLike) -> NDArray[np.uint8]:
         ((sign, x),), ((z_sign, z),) = step.x_images, step.z_images
         first = len(factors)
         for factor in step.factors:
-            factors.append((factor.axis, factor.slot))
-            constants.append(_constant(step, factor) if factor.slot < 0 else np.zeros(8))
+            slot = factor.slot
+            if slot < 0:
+                slot = -1 - constants.setdefault(_constant(step, factor).tobytes(), len(constants))
+            factors.append((factor.axis, slot))
         slots = sum(factor.slot >= 0 for factor in step.factors)
         power = _power(sign, x)
         pivot = max((x.x >> lane_bits).bit_length() - 1, 0)
@@ -121,7 +123,7 @@ def packed(plan: Plan, layout: Layout, dtype: DTypeLike) -> NDArray[np.uint8]:
     arrays = (
         _integers(steps, STEP_COLUMNS),
         _integers(factors, 2),
-        np.array(constants, dtype).reshape(-1, 8),
+        np.frombuffer(b"".join(constants)).reshape(-1, 8).astype(dtype),
         np.ascontiguousarray(_integers([(*m, lane_bits) for m in dense_masks], 5).T),
         np.stack([matrix_entries.real, matrix_entries.imag], axis=1).astype(dtype),
         _integers([(*split(p.x), *split(p.z), _power(1, p)) for p in readout.paulis], 5),
