@@ -11,10 +11,15 @@ operands stay as they are and both sweeps still go through every layer.
 
 Each depth runs in a process of its own, which may take half the machine's memory and in which a
 step of 4 qubits was run first. MiB: *circuit*, the resident growth by tracing, planning and
-compiling; *step*, the peak of the first compiled step above what was resident before it, and its
-factor to that of the least depth; *angles*, one array of the angles of all slots and samples.
-Seconds per 1000 gates: *trace*, writing the Qiskit circuit and lowering it to a Program; *plan*,
-from there to XLA's code.
+compiling; *step*, the peak of the first compiled step above what was resident before it; *angles*,
+one array of the angles of all slots and samples; *net*, the step without the engine's operand and
+result, which are two such arrays, and without the values and gradients that the step returns. The
+factors are to the least depth. Seconds per 1000 gates: *trace*, writing the Qiskit circuit and
+lowering it to a Program; *plan*, from there to XLA's code.
+
+Transparent huge pages are off. XLA's allocator asks for them, and then the kernel, every few
+seconds and whatever the process does, makes pages half in use into whole ones: up to 8 MiB more
+during a step of 10 s that allocates none of it.
 """
 
 from __future__ import annotations
@@ -42,6 +47,8 @@ OWN, SHARED, ENDS = KINDS = ("own weights", "shared weights", "10 layers of weig
 ENDS_LAYERS = 10
 
 MIB = 2**20
+LIBC = ctypes.CDLL("libc.so.6", use_errno=True)
+PR_SET_THP_DISABLE = 41
 
 
 def deep_kernel(qubits: int, depth: int, kind: str) -> Any:
@@ -107,7 +114,7 @@ def status(key: str) -> int:
 def settle() -> int:
     """Gives freed memory back, so that nothing hides in it; resident bytes, the peak from now."""
     gc.collect()
-    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    LIBC.malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     return status("VmRSS")
 
@@ -116,6 +123,8 @@ def measure(qubits: int, depth: int, kind: str, dtype: str) -> dict[str, float]:
     """Bytes and seconds of one circuit, in this process."""
     half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     resource.setrlimit(resource.RLIMIT_AS, (half, half))
+    if LIBC.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "the kernel keeps transparent huge pages on")
     single_or_double(dtype)
     compiled(*traced(4, 1, OWN, dtype))()
     before = settle()
@@ -125,13 +134,17 @@ def measure(qubits: int, depth: int, kind: str, dtype: str) -> dict[str, float]:
     step = compiled(kernel, operands)
     end = time.perf_counter()
     resident = settle()
-    step()
-    peak = status("VmHWM")
+    results = step()
+    growth = status("VmHWM") - resident
     trace = kernel.trace(operands[0][0], operands[1])
+    angles = BATCH * trace.program.num_slots * np.dtype(dtype).itemsize
+    (_, values), gradients = results
+    returned = sum(array.nbytes for array in (values, *gradients))
     return {
         "circuit": resident - before,
-        "step": peak - resident,
-        "angles": BATCH * trace.program.num_slots * np.dtype(dtype).itemsize,
+        "step": growth,
+        "angles": angles,
+        "net": growth - 2 * angles - returned,
         "gates": len(trace.circuit.data),
         "trace": middle - begin,
         "plan": end - middle,
@@ -149,27 +162,31 @@ def profile(qubits: int, depth: int, kind: str, dtype: str) -> None:
         stats.sort_stats(order).print_stats(30)
 
 
-def row(qubits: int, depth: int, kind: str, dtype: str, least: float | None) -> tuple[str, float]:
-    """A row of the table, and the bytes of its step."""
+def row(qubits: int, depth: int, kind: str, dtype: str, least: dict[str, float]) -> str:
+    """A row of the table; `least` takes what the first depth found, or has it."""
     try:
         found = in_process(
             sys.executable, Path(__file__).resolve(), [str(qubits), str(depth), kind, dtype]
         )
     except Failure as failure:
-        return f"| {kind} | {depth:,} | {failure} |", np.nan
-    step, gates = float(found["step"]), float(found["gates"])
+        return f"| {kind} | {depth:,} | {failure} |"
+    for key in ("step", "net"):
+        least.setdefault(key, float(found[key]))
+    gates = float(found["gates"])
     cells = (
         kind,
         f"{depth:,}",
         f"{gates:,.0f}",
         f"{found['circuit'] / MIB:.1f}",
-        f"{step / MIB:.1f}",
-        f"{step / (least or step):.3f}",
+        f"{found['step'] / MIB:.1f}",
+        f"{found['step'] / least['step']:.3f}",
         f"{found['angles'] / MIB:.2f}",
+        f"{found['net'] / MIB:.1f}",
+        f"{found['net'] / least['net']:.3f}",
         f"{1e3 * found['trace'] / gates:.3f}",
         f"{1e3 * found['plan'] / gates:.3f}",
     )
-    return "| " + " | ".join(cells) + " |", step
+    return "| " + " | ".join(cells) + " |"
 
 
 def main() -> None:
@@ -188,15 +205,13 @@ def main() -> None:
     if arguments.profile:
         profile(arguments.qubits, arguments.profile, arguments.kinds[0], arguments.precision)
         return
-    head = ["circuit", "layers", "gates", "circuit, MiB", "step, MiB", "to the least depth"]
-    head += ["angles, MiB", "trace, s per 1000 gates", "plan, s per 1000 gates"]
+    head = ["circuit", "layers", "gates", "circuit, MiB", "step, MiB", "factor", "angles, MiB"]
+    head += ["net, MiB", "factor", "trace, s per 1000 gates", "plan, s per 1000 gates"]
     print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
     for kind in arguments.kinds:
-        least: float | None = None
+        least: dict[str, float] = {}
         for depth in arguments.depths:
-            line, step = row(arguments.qubits, depth, kind, arguments.precision, least)
-            least = least or step
-            print(line, flush=True)
+            print(row(arguments.qubits, depth, kind, arguments.precision, least), flush=True)
 
 
 if __name__ == "__main__":
