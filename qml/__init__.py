@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from qml.execution import last_run as last_run, recorded as recorded
     from qml.kernel import Kernel as Kernel, kernels as kernels, qkernel as qkernel
     from qml.plans import planning as planning
+    from qml.progress import watch as watch
 
 _HOMES = {
     "Kernel": "qml.kernel",
@@ -32,6 +33,7 @@ _HOMES = {
     "qkernel": "qml.kernel",
     "recorded": "qml.execution",
     "use": "qml.context",
+    "watch": "qml.progress",
 }
 _PACKAGES = frozenset({"circuits", "layers", "simulators"})
 

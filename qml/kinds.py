@@ -25,8 +25,10 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 class StatevectorConfig(EngineConfig):
     """The compiled engine: exact, in the precision of the arguments, with adjoint derivatives.
 
-    A request that would need more than `memory` GiB for its states is refused; left out, the budget
-    is three quarters of the machine's memory.
+    The last bits of a result depend on how many samples a request has, unless it is `reproducible`:
+    then they depend neither on that nor on the threads, but few samples of many qubits take up to
+    ten times as long. A request that would need more than `memory` GiB for its states is refused;
+    left out, the budget is three quarters of the machine's memory.
     """
 
     kind: Literal["statevector"] = Field(default="statevector", description="'statevector'")
@@ -42,6 +44,7 @@ class StatevectorConfig(EngineConfig):
     memory: float | None = Field(
         default=None, gt=0, description="a number of GiB above 0, or left out"
     )
+    reproducible: bool = Field(default=False, description="true or false")
 
 
 class XlaConfig(EngineConfig):
@@ -245,6 +248,11 @@ class JobConfig(SamplingConfig):
         default=None, description="true, false, or left out: true on a real service"
     )
 
+    @property
+    def journals(self) -> bool:
+        """Whether jobs are recorded."""
+        return bool(self.journal)
+
 
 class RuntimeConfig(JobConfig):
     """IBM's quantum computers through qiskit-ibm-runtime, or its fake devices on this machine.
@@ -333,11 +341,6 @@ class EstimatorConfig(JobConfig, OptionsConfig):
 
     kind: Literal["estimator"] = Field(default="estimator", description="'estimator'")
     factory: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="'module:function'")
-
-    @property
-    def journals(self) -> bool:
-        """Whether jobs are recorded."""
-        return bool(self.journal)
 
 
 class PennylaneConfig(SamplingConfig, OptionsConfig):

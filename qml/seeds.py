@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from qml.budget import identity
 from qml.errors import ArgumentError, SeedError
 from qml.settings import EngineConfig
 
@@ -45,8 +46,9 @@ def request_seed(config: EngineConfig, key: Any = None) -> Any:
             )
         with _lock:
             count = next(_counters.setdefault(config, itertools.count()))
-        # With the digest, since two backends that are compared must not share their noise.
-        return _from_entropy([config.seed, count, int(config.digest[:16], 16)])
+        # With the identity, since two backends that are compared must not share their noise; a
+        # budget that is raised changes nothing.
+        return _from_entropy([config.seed, count, int(identity(config)[:16], 16)])
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         return _from_entropy([int(key) % 2**64])
     dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)

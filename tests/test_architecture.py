@@ -40,8 +40,12 @@ ORDER = [
     "qml.simulators.registry",
     "qml.gradients",
     "qml.simulators.qiskit_circuit",
+    "qml.simulators.fake_devices",
     "qml.simulators.*",
     "qml.simulators",
+    "qml.budget",
+    "qml.journal",
+    "qml.progress",
     "qml.jobs",
     "qml.plans",
     "qml.execution",
@@ -55,6 +59,9 @@ ORDER = [
     "qml.layers.*",
     "qml.layers",
     "qml.estimates",
+    "qml.oracle",
+    "qml.subjects",
+    "qml.checks",
     "qml.testing",
     "qml",
 ]
@@ -73,12 +80,15 @@ HOMES = {
     "llvmlite": "qml.simulators.statevector.*",
     "numba": "qml.simulators.statevector.*",
     "numpy": "*",
+    "pennylane": "qml.simulators.pennylane*",
     "pydantic": "qml.settings qml.kinds",
-    "qiskit": "qml.circuits.* qml.simulators.qiskit_circuit qml.simulators.aer*",
-    "qiskit_aer": "qml.simulators.aer*",
+    "qiskit": "qml.circuits.* qml.oracle qml.simulators.qiskit_circuit qml.simulators.fake_devices "
+    "qml.simulators.aer* qml.simulators.estimators*",
+    "qiskit_aer": "qml.simulators.fake_devices qml.simulators.aer*",
     "qiskit_ibm_runtime": "qml.simulators.aer*",
     "sympy": "qml.circuits.symbolic",
     "tensorflow": "qml.layers.*",
+    "torch": "qml.layers.torch_bridge",
 }
 
 

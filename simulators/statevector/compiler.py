@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import pickle
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from numba import njit
@@ -34,6 +37,8 @@ def _keeps() -> bool:
 
 
 CACHE: Final = _keeps()
+
+SOURCES: Final = Path(__file__).parent
 
 OPTIONS: Final[dict[str, Any]] = {
     "error_model": "numpy",
@@ -72,6 +77,31 @@ def compiling() -> Iterator[None]:
         ) from error
 
 
-def _directory() -> str:
+def _directory() -> Path:
     kept: Any = njit(cache=True)(_probe)
-    return str(kept.stats.cache_path)
+    return Path(kept.stats.cache_path)
+
+
+def forget_other_sources(kept: Path, sources: Path = SOURCES) -> bool:
+    """Deletes the compiled code in `kept` if it is of other sources; whether it did.
+
+    numba compiles a function anew when its own file has changed, but not when one has that it calls
+    and that was compiled into it: after an update in place it would run half old, half new code.
+    """
+    texts = [path.name.encode() + path.read_bytes() for path in sorted(sources.glob("*.py"))]
+    digest = hashlib.sha256(b"\0".join(texts)).hexdigest()
+    stamp = kept / "sources.sha256"
+    if stamp.exists() and stamp.read_text() == digest:
+        return False
+    kept.mkdir(parents=True, exist_ok=True)
+    for compiled in kept.glob("*.nb[ic]"):
+        compiled.unlink(missing_ok=True)  # another process may do the same
+    fresh = stamp.with_suffix(f".{os.getpid()}")
+    fresh.write_text(digest)
+    fresh.replace(stamp)
+    return True
+
+
+if CACHE:
+    with compiling():
+        forget_other_sources(_directory())

@@ -31,7 +31,12 @@ JOBS = {
 }
 PROMISED = {
     "reference": COMMON,
-    "statevector": {**COMMON, "threads": (None, 1), "memory": (None, 0.5)},
+    "statevector": {
+        **COMMON,
+        "threads": (None, 1),
+        "memory": (None, 0.5),
+        "reproducible": (False, True),
+    },
     "xla": {**COMMON, "gradient": ("auto", "adjoint"), "memory": (None, 0.5)},
     "aer": {
         **SAMPLING,

@@ -161,6 +161,34 @@ def test_any_width_and_batch_works(qubits):
         )
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("num_qubits", [3, 9])
+def test_reproducible_results_depend_on_no_split_and_no_thread(num_qubits, dtype):
+    """By default a single sample of 9 qubits has amplitudes in its lanes, and other last bits."""
+    program = random_program(11, num_qubits, 60)
+    rng = np.random.default_rng(0)
+    slots, outputs = program.num_slots, program.num_outputs
+    a = rng.normal(size=(19, slots)).astype(dtype)
+    t, c = (rng.normal(size=(19, 2, size)).astype(dtype) for size in (slots, outputs))
+    given = {
+        "expval": (a,),
+        "expval_vjp": (a, c),
+        "expval_jvp": (a, t),
+        "expval_hvp": (a, t[:, None], c[:, None]),
+    }
+    for primitive, whole in given.items():
+        found = []
+        for threads, parts in ((1, [19]), (2, [19]), (2, [1] * 19), (1, [2, 5, 12])):
+            engine = StatevectorEngine(StatevectorConfig(threads=threads, reproducible=True))
+            ends = np.cumsum(parts)[:-1]
+            pieces = zip(*(np.split(operand, ends) for operand in whole), strict=True)
+            found.append(
+                np.concatenate([engine.compute(primitive, program, *piece) for piece in pieces])
+            )
+        for other in found[1:]:
+            np.testing.assert_array_equal(found[0], other)
+
+
 def test_threads_and_the_split_of_a_batch_change_no_bit():
     program = random_program(3)
     a = np.random.default_rng(0).normal(size=(64, program.num_slots))
