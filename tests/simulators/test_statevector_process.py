@@ -19,7 +19,7 @@ from qml.errors import EngineError
 from qml.kinds import StatevectorConfig
 from qml.simulators.registry import engine
 from qml.simulators.statevector import engine as module
-from qml.simulators.statevector.compiler import compiling
+from qml.simulators.statevector.compiler import compiling, forget_other_sources
 from qml.simulators.statevector.engine import StatevectorEngine
 
 ROOT = Path(qml.__file__).resolve().parents[1]
@@ -391,3 +391,21 @@ def test_a_cache_that_fails_is_named_with_what_to_do(error, message):
     with pytest.raises(EngineError, match=message) as caught, compiling():
         raise error
     assert caught.value.__cause__ is error
+
+
+def test_compiled_code_is_kept_until_any_source_changes(tmp_path):
+    """numba looks at the file of a function, not at those of what is compiled into it."""
+    sources, kept = tmp_path / "sources", tmp_path / "kept"
+    sources.mkdir()
+    (sources / "caller.py").write_text("one")
+    (sources / "callee.py").write_text("two")
+    assert forget_other_sources(kept, sources)
+    code = [kept / "caller.nbi", kept / "caller.1.nbc"]
+    for path in code:
+        path.write_bytes(b"machine code")
+    assert not forget_other_sources(kept, sources)
+    assert all(path.exists() for path in code)
+    (sources / "callee.py").write_text("three")
+    assert forget_other_sources(kept, sources)
+    assert not any(path.exists() for path in code)
+    assert not forget_other_sources(kept, sources)
