@@ -23,21 +23,42 @@ from qml.simulators.qiskit_circuit import quantum_circuit
 
 @dataclass(frozen=True)
 class Binding:
-    """An angle of the compiled circuit: offset + sum_k coefficient_k * (angle of slot_k)."""
+    """A parameter of the compiled circuit: offset + sum_k coefficient_k * (angle of slot_k)."""
 
     parameter: Parameter
     terms: tuple[tuple[int, float], ...]
     offset: float
 
-    def values(self, angles: NDArray[np.float64]) -> list[float]:
-        """Its value at every row of slot angles (R, K)."""
-        if self.offset == 0.0 and self.terms[0][1] == 1.0 and len(self.terms) == 1:
-            column = angles[:, self.terms[0][0]]
-        else:
-            column = np.full(len(angles), self.offset)
-            for slot, coefficient in self.terms:
-                column += coefficient * angles[:, slot]
-        values: list[float] = column.tolist()
+
+class Bindings:
+    """All P parameters of a compiled circuit, as functions of the slot angles.
+
+    Attributes:
+        parameters: in the order of the values.
+    """
+
+    def __init__(self, bindings: Sequence[Binding]) -> None:
+        self.parameters = tuple(binding.parameter for binding in bindings)
+        self._offsets = np.array([binding.offset for binding in bindings]).reshape(-1, 1)
+        # Shorter sums end in zeros times a slot of their own.
+        longest = max((len(binding.terms) for binding in bindings), default=0)
+        self._slots = np.zeros((longest, len(bindings)), np.intp)
+        self._coefficients = np.zeros((longest, len(bindings), 1))
+        for p, binding in enumerate(bindings):
+            self._slots[:, p] = binding.terms[0][0]
+            for t, (slot, coefficient) in enumerate(binding.terms):
+                self._slots[t, p] = slot
+                self._coefficients[t, p] = coefficient
+        self._plain = all(one.offset == 0.0 and one.terms[0][1] == 1.0 for one in bindings)
+
+    def values(self, angles: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(R, K) slot angles -> (P, R). A row's values do not depend on the other rows."""
+        if self._plain and len(self._slots) == 1:
+            plain: NDArray[np.float64] = angles.T[self._slots[0]]
+            return plain
+        values = np.repeat(self._offsets, len(angles), axis=1)
+        for slots, coefficients in zip(self._slots, self._coefficients, strict=True):
+            values += coefficients * angles.T[slots]
         return values
 
 
@@ -47,23 +68,19 @@ class Compiled:
 
     Attributes:
         circuit: nothing measured or saved yet.
-        bindings: one for every parameter of the circuit.
+        bindings: its parameters.
         layout: layout[q] is the circuit's qubit that holds qubit q of the Program at the end.
         patch: the part of a machine it is compiled for, None without noise.
     """
 
     circuit: QuantumCircuit
-    bindings: tuple[Binding, ...]
+    bindings: Bindings
     layout: tuple[int, ...]
     patch: Patch | None
 
     @property
     def noise_model(self) -> NoiseModel | None:
         return self.patch.noise_model if self.patch else None
-
-    def bind(self, angles: NDArray[np.float64]) -> dict[Parameter, list[float]]:
-        """Aer's table of parameter values for rows of slot angles (R, K)."""
-        return {binding.parameter: binding.values(angles) for binding in self.bindings}
 
 
 def native_passes(simulator: AerSimulator) -> PassManager:
@@ -89,7 +106,7 @@ def compiled(program: Program, passes: PassManager, machine: Machine | None) -> 
         circuit, layout, patch = machine.compiled(circuit)
     circuit.global_phase = 0  # it may hold parameters, and no value depends on it
     circuit, bindings = with_plain_parameters(circuit, parameters)
-    return Compiled(circuit, bindings, layout, patch)
+    return Compiled(circuit, Bindings(bindings), layout, patch)
 
 
 def with_plain_parameters(

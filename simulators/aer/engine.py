@@ -2,45 +2,102 @@
 
 from __future__ import annotations
 
-import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import qiskit
+import qiskit_aer
 from numpy.typing import NDArray
 from qiskit_aer import AerSimulator
 
 from qml.circuits.program import Program
-from qml.errors import DeviceError, EngineError
+from qml.errors import DeviceError
 from qml.kinds import AerConfig
+from qml.simulators.aer.assembled import Assembled, Part, Submitted, obstacle
 from qml.simulators.aer.compilation import Compiled, compiled, native_passes
+from qml.simulators.aer.machines import machine
 from qml.simulators.aer.measurement import constants
-from qml.simulators.aer.noise import Machine
 from qml.simulators.aer.requests import Counts, Distributions, Expectations, Request
 from qml.simulators.base import Cost, Evaluation
 
 PROGRAMS: Final = 256
 """Compiled Programs an engine keeps, the least recently used dropped first."""
 
-REQUESTS: Final = 1024
-"""Choices of outputs it keeps, over all Programs."""
+REQUESTS: Final = 256
+"""Choices of outputs it keeps, over all Programs; their assembled circuits may take a megabyte."""
 
-EXPERIMENTS: Final = 4096
+EXPERIMENTS: Final = 2048
 """Circuits times rows in one run. Aer answers each with kilobytes of Python objects: larger runs
-take more memory and, measured, more time per row."""
+take more memory and, measured, some per cent more time per row."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that is known of a request before its angles and its seed.
+
+    Attributes:
+        request: its circuits, and how to read what Aer answers.
+        run: runs them at rows of slot angles (R, K) with a seed, None where nothing is drawn.
+        constants: (M,), the part of the values that needs no circuit.
+        hidden: the columns of outputs not asked for.
+        varies: whether two rows may have different values.
+    """
+
+    request: Request
+    run: Callable[[NDArray[np.float64], int | None], list[Part]]
+    constants: NDArray[np.float64]
+    hidden: NDArray[np.intp]
+    varies: bool
+
+    def parts(self, rows: int) -> list[slice]:
+        """The rows of each run; the first row alone where all have its values."""
+        circuits = len(self.request.circuits)
+        if not circuits:
+            return []
+        step = max(1, EXPERIMENTS // circuits)
+        stop = rows if self.varies else min(rows, 1)
+        return [slice(start, min(start + step, stop)) for start in range(0, stop, step)]
+
+    def values(
+        self, angles: NDArray[np.float64], seed: int, parts: list[slice]
+    ) -> NDArray[np.float64]:
+        """(R, M), zero in columns of outputs not asked for."""
+        values = np.empty((len(angles), len(self.constants)))
+        values[:] = self.constants
+        for number, rows in enumerate(parts):
+            drawn = _seed(seed, number) if self.request.sampled else None
+            for part, data in self.run(angles[rows], drawn):
+                self.request.read(data, values[rows][part])
+        if not self.varies:
+            values[:] = values[:1]
+        if self.hidden.size:
+            values[:, self.hidden] = 0.0
+        return values
 
 
 class AerEngine:
     """Expectation values by Qiskit Aer; see qml.kinds.AerConfig for what can be chosen.
 
-    Exact values come from Aer's saved expectation values, or with noise from the saved
-    distribution of every group of qubit-wise commuting strings; with `shots` each group is
-    measured that many times at every row.
+    Exact values come from what Aer saves: expectation values and distributions, or with noise the
+    distribution of every group of qubit-wise commuting strings. With `shots` each group is measured
+    that many times at every row.
+
+    Circuits are assembled once per Program and choice of outputs (qml.simulators.aer.assembled),
+    by private calls of Aer that are tried out first. Where the installed Aer has others, or gives
+    other values than by its public `run`, that is said by a RuntimeWarning, and `run` is used.
+
+    Args:
+        assemble: False: by the public `run` in any case, slower and bit for bit the same.
 
     Attributes:
         config: what it was made from.
         device: where it runs, "CPU" or "GPU".
+        assembled: whether circuits are assembled once.
         transpilations: how many Programs it has compiled.
 
     Raises:
@@ -49,22 +106,28 @@ class AerEngine:
         MissingDependencyError: `noise` is set and qiskit-ibm-runtime is not installed.
     """
 
-    def __init__(self, config: AerConfig) -> None:
+    def __init__(self, config: AerConfig, *, assemble: bool = True) -> None:
         self.config = config
         self.device = _device(config)
         self.transpilations = 0
-        self._machine = Machine(config.noise) if config.noise is not None else None
+        self._machine = machine(config.noise)
+        on_gpu = self.device == "GPU"
         self._simulator = AerSimulator(
             method=config.effective_method,
             device=self.device,
             precision=config.precision,
             max_parallel_threads=config.threads or 0,
             runtime_parameter_bind_enable=True,
+            cuStateVec_enable=config.custatevec and on_gpu,
+            batched_shots_gpu=config.batched_shots and on_gpu,
         )
         self._passes = native_passes(self._simulator)
+        # On other states to begin a lap anew costs as much as it saves.
+        self._in_laps = config.effective_method == "statevector" and not on_gpu
+        self.assembled = assemble and self._can_assemble()
         self._lock = Lock()
         self._compiled = lru_cache(PROGRAMS)(self._compile)
-        self._request = lru_cache(REQUESTS)(self._prepare)
+        self._task = lru_cache(REQUESTS)(self._prepare)
 
     def check(self, program: Program) -> None:
         """See Engine.check: a noisy machine must have enough qubits."""
@@ -84,71 +147,59 @@ class AerEngine:
         Raises:
             EngineError: Aer failed, or the noisy machine cannot run the circuit.
         """
-        with self._lock:
-            circuit = self._compiled(program)
-            request = self._request(program, outputs.tobytes())
-        rows = len(angles)
-        values = np.tile(constants(program, outputs), (rows, 1))
-        jobs = 0
-        if request.circuits:
-            step = max(1, EXPERIMENTS // len(request.circuits))
-            for start in range(0, rows, step):
-                part = slice(start, start + step)
-                data = self._run(circuit, request, angles[part], seed, jobs)
-                request.read(data, values[part])
-                jobs += 1
-        values[:, ~outputs] = 0.0
-        shots = (self.config.shots or 0) * len(request.circuits) * rows
-        return Evaluation(values, shots=shots, jobs=jobs, device=self.device)
+        task = self._known(program, outputs)
+        parts = task.parts(len(angles))
+        values = task.values(angles, seed, parts)
+        shots = (self.config.shots or 0) * len(task.request.circuits) * len(angles)
+        return Evaluation(values, shots, len(parts), self.device, self.config.precision)
 
     def cost(self, program: Program, rows: int, outputs: NDArray[np.bool_]) -> Cost:
         """See Engine.cost."""
+        task = self._known(program, outputs)
+        parts = task.parts(rows)
+        circuits = len(task.request.circuits) * sum(part.stop - part.start for part in parts)
+        return Cost(circuits, (self.config.shots or 0) * circuits, len(parts))
+
+    def _known(self, program: Program, outputs: NDArray[np.bool_]) -> Task:
         with self._lock:
-            circuits = len(self._request(program, outputs.tobytes()).circuits)
-        runs = math.ceil(rows / max(1, EXPERIMENTS // circuits)) if circuits else 0
-        return Cost(circuits * rows, (self.config.shots or 0) * circuits * rows, runs)
+            self._compiled(program)  # as a use: both caches forget the same Programs
+            return self._task(program, outputs.tobytes())
 
     def _compile(self, program: Program) -> Compiled:
         self.transpilations += 1
         return compiled(program, self._passes, self._machine)
 
-    def _prepare(self, program: Program, mask: bytes) -> Request:
+    def _prepare(self, program: Program, mask: bytes) -> Task:
         outputs = np.frombuffer(mask, dtype=np.bool_)
         circuit = self._compiled(program)
+        request: Request
         if self.config.shots is not None:
-            return Counts(program, outputs, circuit)
-        if self._machine is not None:
-            return Distributions(program, outputs, circuit)
-        return Expectations(program, outputs, circuit)
+            request = Counts(program, outputs, circuit)
+        elif self._machine is not None:
+            request = Distributions(program, outputs, circuit)
+        else:
+            request = Expectations(program, outputs, circuit, laps=self._in_laps)
+        run = Assembled if self.assembled else Submitted
+        return Task(
+            request,
+            run(self._simulator, request, circuit, self.config.shots),
+            constants(program, outputs),
+            np.flatnonzero(~outputs),
+            varies=bool(circuit.bindings.parameters) or request.sampled,
+        )
 
-    def _run(
-        self,
-        circuit: Compiled,
-        request: Request,
-        angles: NDArray[np.float64],
-        seed: int,
-        part: int,
-    ) -> list[list[Any]]:
-        """What Aer saved: [circuit][row]."""
-        rows = len(angles)
-        options: dict[str, Any] = {"shots": self.config.shots or 1}
-        if request.sampled:
-            options["seed_simulator"] = _seed(seed, part)
-        if circuit.noise_model is not None:
-            options["noise_model"] = circuit.noise_model
-        circuits = list(request.circuits)
-        if circuit.bindings:
-            options["parameter_binds"] = [circuit.bind(angles)] * len(circuits)
-        elif request.sampled:
-            circuits = [one for one in circuits for _ in range(rows)]
-        result = self._simulator.run(circuits, **options).result()
-        if not result.success:
-            raise EngineError(f"Aer could not run the request: {_failure(result)}")
-        data = [experiment.data for experiment in result.results]
-        each = len(data) // len(request.circuits)
-        answers = [data[c * each : (c + 1) * each] for c in range(len(request.circuits))]
-        # Without parameters and chance all rows are one.
-        return answers if each == rows else [one * rows for one in answers]
+    def _can_assemble(self) -> bool:
+        reason = obstacle(self._simulator, self._passes, laps=self._in_laps)
+        if reason is None:
+            return True
+        warnings.warn(
+            "circuits are assembled anew for every request, which takes a millisecond or more; "
+            "values are the same. The private calls that avoid it work with qiskit-aer 0.18, and "
+            f"not with qiskit-aer {qiskit_aer.__version__}, qiskit {qiskit.__version__}: {reason}.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return False
 
 
 def _device(config: AerConfig) -> str:
@@ -170,8 +221,3 @@ def _seed(seed: int, part: int) -> int:
     So that no row of one request meets a row of another, requests spread over all 63 bits.
     """
     return int(np.random.SeedSequence([seed, part]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def _failure(result: Any) -> str:
-    reasons = dict.fromkeys([result.status, *(one.status for one in result.results)])
-    return "; ".join(reason for reason in reasons if reason != "DONE")

@@ -1,7 +1,7 @@
 """The Aer engine without shots or noise: exact values, one run per request, nothing kept."""
 
 import gc
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +14,7 @@ from qiskit.providers import JobV1
 from qiskit.quantum_info import Operator, Pauli as QiskitPauli, Statevector, random_unitary
 from qiskit.result import Result
 from qiskit_aer import AerSimulator
+from qiskit_aer.backends import aer_compiler, aer_simulator, aerbackend
 
 from qml.circuits.gates import FIXED
 from qml.circuits.paulis import Pauli, PauliSum, X, Y, Z
@@ -31,9 +32,18 @@ from qml.errors import DeviceError, EngineError
 from qml.kinds import AerConfig
 from qml.simulators.aer import engine as engine_module
 from qml.simulators.aer.engine import AerEngine
+from qml.simulators.aer.requests import LAPS
 from qml.simulators.base import Engine, Evaluation
 
 METHODS = ("statevector", "density_matrix", "matrix_product_state")
+
+
+@pytest.fixture(scope="module", autouse=True, params=[True, False], ids=["assembled", "submitted"])
+def assemble(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Every test runs both ways: engines are made with this as the default of `assemble`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AerEngine.__init__, "__kwdefaults__", {"assemble": request.param})
+        yield request.param
 
 
 def program(
@@ -123,11 +133,13 @@ def random_sum(rng: np.random.Generator, qubits: Sequence[int]) -> Expectation:
 
 
 @pytest.fixture(scope="module", params=METHODS)
-def exact(request: pytest.FixtureRequest) -> AerEngine:
-    return AerEngine(AerConfig(method=request.param))
+def exact(request: pytest.FixtureRequest, assemble: bool) -> AerEngine:
+    engine = AerEngine(AerConfig(method=request.param))
+    assert engine.assembled == assemble
+    return engine
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 4))
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.sampled_from([1, 2, LAPS + 1]))
 def test_values_of_random_circuits_equal_statevector(
     exact: AerEngine, seed: int, num_qubits: int, rows: int
 ) -> None:
@@ -151,8 +163,10 @@ def test_values_are_right_where_qubits_idle(exact: AerEngine) -> None:
         outputs = [Expectation((random_pauli(rng, range(6), int(rng.integers(1, 4))),), (1.0,))]
         circuit = program(6, random_operations(rng, touched, 12), outputs)
         angles = rng.normal(scale=3, size=(1, circuit.num_slots))
-        found = evaluate(exact, circuit, angles).values
-        np.testing.assert_allclose(found, oracle(circuit, angles), atol=1e-9)
+        right = oracle(circuit, angles)
+        for rows in (1, LAPS + 1):
+            found = evaluate(exact, circuit, np.repeat(angles, rows, axis=0)).values
+            np.testing.assert_allclose(found, np.repeat(right, rows, axis=0), atol=1e-9)
 
 
 def test_single_precision_is_honest_to_1e_5() -> None:
@@ -206,27 +220,47 @@ def test_slots_that_nothing_uses_are_allowed(exact: AerEngine) -> None:
 
 
 class Spy:
-    """Records what AerSimulator.run is given."""
+    """Records what Aer's own controller answers, whoever calls it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.circuits: list[list[QuantumCircuit]] = []
-        self.rows: list[int] = []
-        run = AerSimulator.run
+        self.answers: list[list[dict[str, Any]]] = []
+        self.assembled = 0
+        controller, assemble = aer_simulator.aer_controller_execute, aer_compiler.assemble_circuits
+        monkeypatch.setattr(
+            aer_simulator, "aer_controller_execute", lambda: Spied(controller(), self)
+        )
 
-        def spying(simulator: AerSimulator, circuits: Any, **options: Any) -> Any:
-            self.circuits.append(circuits)
-            binds = options.get("parameter_binds") or [{}]
-            self.rows.append(len(next(iter(binds[0].values()), [0])))
-            return run(simulator, circuits, **options)
+        def assembling(circuits: list[QuantumCircuit], *rest: Any) -> Any:
+            self.assembled += len(circuits)
+            return assemble(circuits, *rest)
 
-        monkeypatch.setattr(AerSimulator, "run", spying)
+        monkeypatch.setattr(aer_compiler, "assemble_circuits", assembling)
+        monkeypatch.setattr(aerbackend, "assemble_circuits", assembling)
+
+    def engine(self, config: AerConfig) -> AerEngine:
+        """An engine; what its construction runs is forgotten."""
+        engine = AerEngine(config)
+        self.answers.clear()
+        self.assembled = 0
+        return engine
 
     @property
     def saved(self) -> list[int]:
-        """How many values each run saved."""
-        return [
-            sum(one.name.startswith("save") for c in run for one in c.data) for run in self.circuits
-        ]
+        """How many values and distributions each run saved, over all rows."""
+        return [sum(len(one["data"]) for one in run) for run in self.answers]
+
+
+class Spied:
+    def __init__(self, controller: Any, spy: Spy) -> None:
+        self._controller, self._spy = controller, spy
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._controller, name)
+
+    def execute(self, *arguments: Any) -> Any:
+        found = self._controller.execute(*arguments)
+        self._spy.answers.append(found["results"])
+        return found
 
 
 @pytest.fixture
@@ -243,21 +277,21 @@ def layers(num_qubits: int, depth: int, outputs: Iterable[PauliSum]) -> Program:
 
 
 def test_a_request_is_one_run_and_a_program_one_transpilation(
-    spy: Spy, monkeypatch: pytest.MonkeyPatch
+    spy: Spy, monkeypatch: pytest.MonkeyPatch, assemble: bool
 ) -> None:
     transpiled = []
     transpile = engine_module.compiled
     monkeypatch.setattr(engine_module, "compiled", lambda *a: transpiled.append(a) or transpile(*a))
-    engine = AerEngine(AerConfig())
+    engine = spy.engine(AerConfig())
     for step in range(50):
         again = layers(3, 2, [Z(0), Z(1), Z(2)])  # equal, another object
         found = evaluate(engine, again, np.full((8, 6), 0.01 * step))
         assert found.jobs == 1
         mask = np.array([False, True, False])
         engine.expval(again, np.full((20, 6), 0.01), outputs=mask, seed=step)
-    assert len(spy.circuits) == 100
-    assert spy.rows == [8, 20] * 50
-    assert len({id(circuit) for (circuit,) in spy.circuits}) == 2  # one for each mask
+    assert spy.saved == [8, 20] * 50
+    # One for each mask; and the second, at enough rows, in laps too.
+    assert spy.assembled == (3 if assemble else 100)
     assert engine.transpilations == len(transpiled) == 1
 
 
@@ -268,7 +302,7 @@ def test_only_the_outputs_asked_for_are_computed(spy: Spy) -> None:
     everything = oracle(circuit, angles)
     mask = np.zeros(7, np.bool_)
     mask[[3, 6]] = True
-    found = AerEngine(AerConfig()).expval(circuit, angles, outputs=mask, seed=0)
+    found = spy.engine(AerConfig()).expval(circuit, angles, outputs=mask, seed=0)
     np.testing.assert_allclose(found.values, everything * mask, atol=1e-12)
     assert spy.saved == [2]
 
@@ -276,13 +310,13 @@ def test_only_the_outputs_asked_for_are_computed(spy: Spy) -> None:
 def test_constants_need_no_run(spy: Spy) -> None:
     outputs = [expectation(PauliSum({Pauli(0, 0): 3.0})), Expectation((), ()), expectation(X(0))]
     circuit = program(1, [ry(0, 0)], outputs)
-    engine = AerEngine(AerConfig())
+    engine = spy.engine(AerConfig())
     mask = np.array([True, True, False])
     found = engine.expval(circuit, np.ones((2, 1)), outputs=mask, seed=0)
     np.testing.assert_array_equal(found.values, [[3, 0, 0]] * 2)
     nothing = engine.expval(circuit, np.ones((2, 1)), outputs=np.zeros(3, np.bool_), seed=0)
     np.testing.assert_array_equal(nothing.values, np.zeros((2, 3)))
-    assert (found.jobs, nothing.jobs, spy.circuits) == (0, 0, [])
+    assert (found.jobs, nothing.jobs, spy.saved) == (0, 0, [])
 
 
 def test_a_request_too_large_for_one_run_is_split_and_merged_in_order(
@@ -290,9 +324,9 @@ def test_a_request_too_large_for_one_run_is_split_and_merged_in_order(
 ) -> None:
     monkeypatch.setattr(engine_module, "EXPERIMENTS", 7)
     angles = np.linspace(0, 3, 40).reshape(20, 2)
-    found = evaluate(AerEngine(AerConfig()), layers(2, 1, [Z(0), Z(1)]), angles)
+    found = evaluate(spy.engine(AerConfig()), layers(2, 1, [Z(0), Z(1)]), angles)
     assert found.jobs == 3
-    assert spy.rows == [7, 7, 6]
+    assert spy.saved == [7, 7, 6]
     a, b = np.cos(angles).T
     # cx(0, 1) then cx(1, 0): Z1 becomes Z0 Z1, and then Z0 becomes Z1.
     np.testing.assert_allclose(found.values, np.array([b, a * b]).T, atol=1e-12)
@@ -311,7 +345,7 @@ def test_the_least_recently_used_program_is_forgotten(monkeypatch: pytest.Monkey
 def test_threads_get_their_own_values_and_share_one_transpilation() -> None:
     engine = AerEngine(AerConfig())
     circuit = layers(3, 3, [Z(0), X(1), Z(2) @ Z(1)])
-    angles = np.random.default_rng(0).normal(size=(8, 5, circuit.num_slots))
+    angles = np.random.default_rng(0).normal(size=(8, LAPS + 5, circuit.num_slots))
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda rows: evaluate(engine, circuit, rows).values, angles))
     for rows, values in zip(angles, found, strict=True):

@@ -1,7 +1,7 @@
 """The Aer engine with the noise of a machine: never noiseless, exact and sampled alike."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,10 @@ import pytest
 from qiskit import QuantumCircuit, transpile
 from qiskit.circuit import Measure, Parameter
 from qiskit.circuit.library import XGate
-from qiskit.transpiler import InstructionProperties, Target
+from qiskit.transpiler import InstructionProperties, PassManager, Target
 from qiskit.transpiler.exceptions import TranspilerError
 from qiskit_aer import AerSimulator
-from qiskit_aer.noise import NoiseModel, depolarizing_error
+from qiskit_aer.noise import depolarizing_error
 from qiskit_ibm_runtime.fake_provider import FakeManilaV2
 
 from qml.circuits.gates import FIXED
@@ -29,12 +29,21 @@ from qml.circuits.program import (
 )
 from qml.errors import EngineError, MissingDependencyError, UnknownNameError
 from qml.kinds import AerConfig
-from qml.simulators.aer.compilation import with_plain_parameters
+from qml.simulators.aer.compilation import Bindings, with_plain_parameters
 from qml.simulators.aer.engine import AerEngine
-from qml.simulators.aer.noise import patch_of, refuse_untouched
+from qml.simulators.aer.fake_device import patch_of
+from qml.simulators.aer.noise import GateError, Patch
 from qml.simulators.base import Evaluation
 
 MANILA = "FakeManilaV2"
+
+
+@pytest.fixture(scope="module", autouse=True, params=[True, False], ids=["assembled", "submitted"])
+def assemble(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Every test runs both ways: engines are made with this as the default of `assemble`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AerEngine.__init__, "__kwdefaults__", {"assemble": request.param})
+        yield request.param
 
 
 def program(
@@ -96,7 +105,7 @@ ANGLES = np.random.default_rng(3).normal(size=(3, 9))
 
 
 @pytest.fixture(scope="module")
-def noisy() -> AerEngine:
+def noisy(assemble: bool) -> AerEngine:
     return AerEngine(AerConfig(noise=MANILA))
 
 
@@ -263,14 +272,15 @@ def test_affine_expressions_become_parameters_bound_to_their_value() -> None:
     circuit = QuantumCircuit(1)
     for angle in (a, 2 * a - b / 4 + 0.5, 0.7, c + np.pi):
         circuit.rz(angle, 0)
-    plain, bindings = with_plain_parameters(circuit, [a, b, c])
+    plain, found = with_plain_parameters(circuit, [a, b, c])
+    plain_angles = Bindings(found)
     values = np.array([[0.1, 0.2, 0.3], [1.1, -0.4, 0.0]])
-    table = {one.parameter: one.values(values) for one in bindings}
+    table = dict(zip(plain_angles.parameters, plain_angles.values(values), strict=True))
     for row in range(2):
-        bound = plain.assign_parameters({p: column[row] for p, column in table.items()})
+        assigned = plain.assign_parameters({p: column[row] for p, column in table.items()})
         right = circuit.assign_parameters(dict(zip((a, b, c), values[row], strict=True)))
         np.testing.assert_allclose(
-            [one.params[0] for one in bound.data],
+            [one.params[0] for one in assigned.data],
             [float(one.params[0]) for one in right.data],
             rtol=1e-15,
         )
@@ -286,15 +296,18 @@ def test_an_expression_that_is_not_affine_is_refused() -> None:
 
 
 def test_noise_that_touches_nothing_is_an_error() -> None:
-    model = NoiseModel()
-    model.add_quantum_error(depolarizing_error(0.1, 2), "ecr", [0, 1])
+    """Neither by its name nor by its place."""
+    errors = [GateError("ecr", (2, 1), depolarizing_error(0.1, 2))]
+    patch = Patch([1, 2], errors, [], PassManager())
     circuit = QuantumCircuit(2)
     circuit.h(0)
-    circuit.cx(0, 1)
-    with pytest.raises(EngineError, match="would change nothing: .*cx, h.* errors of ecr"):
-        refuse_untouched(model, circuit, "FakeElsewhere")
     circuit.ecr(0, 1)
-    refuse_untouched(model, circuit, "FakeElsewhere")
+    with pytest.raises(
+        EngineError, match="change nothing: .* ecr on 0 1, h on 0, .* of ecr on 1 0"
+    ):
+        patch.refuse_untouched(circuit, "'FakeElsewhere'")
+    circuit.ecr(1, 0)
+    patch.refuse_untouched(circuit, "'FakeElsewhere'")
 
 
 def test_a_circuit_wider_than_the_machine_is_an_error_and_the_next_is_right(

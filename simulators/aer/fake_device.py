@@ -1,0 +1,82 @@
+"""The noise of a real machine, by the name of its fake device in qiskit-ibm-runtime."""
+
+from __future__ import annotations
+
+from qiskit import QuantumCircuit
+from qiskit.transpiler import PassManager, Target, generate_preset_pass_manager
+from qiskit.transpiler.passes import Optimize1qGatesDecomposition
+from qiskit_aer.noise.device import basic_device_gate_errors, basic_device_readout_errors
+
+from qml.simulators.aer.noise import (
+    SEED,
+    GateError,
+    Patch,
+    ReadingError,
+    cut_down,
+    refuse_wide,
+    transpiled,
+)
+from qml.simulators.fake_devices import fake_device
+
+OPTIMIZATION_LEVEL = 2
+"""The lowest that chooses qubits by their errors; some machines have gates that always fail."""
+
+
+class FakeDevice:
+    """A Machine: circuits are compiled for it as for the real one, its best qubits chosen.
+
+    Raises:
+        MissingDependencyError: qiskit-ibm-runtime is not installed.
+        UnknownNameError: it has no fake device of that name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.backend = fake_device(name, "noise")
+        self._passes = generate_preset_pass_manager(
+            optimization_level=OPTIMIZATION_LEVEL, backend=self.backend, seed_transpiler=SEED
+        )
+
+    def check(self, num_qubits: int) -> None:
+        refuse_wide(num_qubits, self.backend.num_qubits, repr(self.name))
+
+    def compiled(self, circuit: QuantumCircuit) -> tuple[QuantumCircuit, tuple[int, ...], Patch]:
+        self.check(circuit.num_qubits)
+        native = transpiled(self._passes, circuit, repr(self.name))
+        reduced, layout, active = cut_down(native)
+        patch = patch_of(self.backend.target, active)
+        patch.refuse_untouched(reduced, repr(self.name))
+        return reduced, layout, patch
+
+
+def patch_of(target: Target, active: list[int]) -> Patch:
+    """The given qubits of a machine as a machine of their own, qubit active[i] becoming i."""
+    index = {qubit: i for i, qubit in enumerate(active)}
+    properties = target.qubit_properties
+    part = Target(
+        num_qubits=len(active),
+        dt=target.dt,
+        qubit_properties=[properties[q] for q in active] if properties else None,
+    )
+    for name in target.operation_names:
+        operation = target.operation_from_name(name)
+        if isinstance(operation, type):
+            continue  # control flow, which no Program has
+        kept = {
+            tuple(index[q] for q in qubits): found
+            for qubits, found in target[name].items()
+            if qubits is not None and index.keys() >= set(qubits)
+        }
+        if kept:
+            part.add_instruction(operation, kept, name=name)
+    gates = [
+        GateError(name, tuple(qubits), error)
+        for name, qubits, error in basic_device_gate_errors(target=part)
+    ]
+    readings = [
+        ReadingError(qubit, error.probabilities)
+        for (qubit,), error in basic_device_readout_errors(target=part)
+    ]
+    # Merged where they meet, as the compiler of the machine does.
+    passes = PassManager([Optimize1qGatesDecomposition(target=part)])
+    return Patch(range(len(active)), gates, readings, passes)
