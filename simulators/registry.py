@@ -16,6 +16,9 @@ ENGINES: Final[dict[str, str]] = {
     "xla": "qml.simulators.xla.engine:XlaEngine",
     "reference": "qml.simulators.reference:ReferenceEngine",
     "aer": "qml.simulators.aer.engine:AerEngine",
+    "runtime": "qml.simulators.estimators.runtime:RuntimeEngine",
+    "estimator": "qml.simulators.estimators.factory:EstimatorEngine",
+    "pennylane": "qml.simulators.pennylane.engine:PennylaneEngine",
 }
 """kind -> "module:Class". A new engine is one file and one line here.
 

@@ -1,0 +1,113 @@
+"""IBM's service: which machine, whose account, and sessions that are always closed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from qiskit.exceptions import QiskitError
+from qiskit.providers import BackendV2
+
+from qml.errors import ConfigError, EngineError, MissingDependencyError, UnknownNameError, nearest
+from qml.kinds import RuntimeConfig
+
+
+def runtime() -> Any:
+    """The module qiskit_ibm_runtime.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+    """
+    try:
+        return importlib.import_module("qiskit_ibm_runtime")
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            "kind = 'runtime' needs qiskit-ibm-runtime: pip install 'hybrid-qml[runtime]'"
+        ) from error
+
+
+def opened(config: RuntimeConfig) -> tuple[Any, BackendV2]:
+    """(the service, the machine `config.name` of it).
+
+    Raises:
+        ConfigError: there is no token, or no account.
+        UnknownNameError: the account has no machine of that name.
+        EngineError: the service refused.
+    """
+    arguments = {
+        "channel": config.channel,
+        "instance": config.instance,
+        "name": config.account,
+        "token": _token(config),
+    }
+    given = {key: value for key, value in arguments.items() if value is not None}
+    try:
+        service = runtime().QiskitRuntimeService(**given)
+    except (QiskitError, OSError, ValueError) as error:
+        # Not `from error`: what others put into their exceptions may hold the token.
+        told = str(error).replace(given.get("token") or "\0", "...")
+        raise EngineError(f"IBM's service could not be reached: {told}") from None
+    return service, _machine(service, config.name or "")
+
+
+def _token(config: RuntimeConfig) -> str | None:
+    if config.token_env is not None:
+        token = os.environ.get(config.token_env)
+        if not token:
+            raise ConfigError(
+                f"token_env = {config.token_env!r}: there is no environment variable of that name, "
+                "or it is empty. Set it to the token of your IBM Quantum account."
+            )
+        return token
+    # Asked for an account where no file is, qiskit-ibm-runtime writes an empty one.
+    file = os.path.join(os.path.expanduser("~"), ".qiskit", "qiskit-ibm.json")
+    if not os.path.exists(file) and (config.account or not os.environ.get("QISKIT_IBM_TOKEN")):
+        raise ConfigError(
+            f"there is no account of IBM Quantum: {file} does not exist. Name an environment "
+            "variable that holds a token, as token_env = 'IBM_QUANTUM_TOKEN', or save an account "
+            "by QiskitRuntimeService.save_account (and let only its owner read the file)."
+        )
+    return None
+
+
+def _machine(service: Any, name: str) -> BackendV2:
+    try:
+        machine: BackendV2 = service.backend(name)
+    except QiskitError as error:
+        try:
+            names = [one.name for one in service.backends()]
+        except QiskitError:
+            raise EngineError(f"IBM's service has no machine {name!r}: {error}") from error
+        raise UnknownNameError(
+            f"name = {name!r}: the account has no machine of that name; {nearest(name, names)}"
+        ) from error
+    return machine
+
+
+class Mode:
+    """How jobs reach a machine: each by itself, or in a batch or session of our own.
+
+    A batch or session is opened when the first job is sent, and closed by `close`.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._machine: BackendV2 | None = None
+        self._group: Any = None
+
+    def on(self, machine: BackendV2 | None) -> Any:
+        """What an estimator takes as its mode: the machine, or a batch or session open on it."""
+        if self._kind == "job":
+            return machine
+        if self._group is None or self._machine is not machine:
+            self.close()
+            group = {"batch": "Batch", "session": "Session"}[self._kind]
+            self._group, self._machine = getattr(runtime(), group)(backend=machine), machine
+        return self._group
+
+    def close(self) -> None:
+        """Lets the machine go; jobs that were sent still run. A later job opens a new one."""
+        group, self._group = self._group, None
+        if group is not None:
+            group.close()
