@@ -6,7 +6,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qml import circuits as circuits, layers as layers, simulators as simulators
+    from qml import (
+        circuits as circuits,
+        layers as layers,
+        simulators as simulators,
+        testing as testing,
+    )
     from qml.circuits.observables import probs as probs
     from qml.circuits.paulis import X as X, Y as Y, Z as Z
     from qml.config import backends as backends
@@ -35,7 +40,7 @@ _HOMES = {
     "use": "qml.context",
     "watch": "qml.progress",
 }
-_PACKAGES = frozenset({"circuits", "layers", "simulators"})
+_PACKAGES = frozenset({"circuits", "layers", "simulators", "testing"})
 
 
 def __getattr__(name: str) -> Any:

@@ -344,8 +344,9 @@ class EstimatorConfig(JobConfig, OptionsConfig):
 
 
 class PennylaneConfig(SamplingConfig, OptionsConfig):
-    """Any device of PennyLane by its name, as in "lightning.qubit", made with `options`.
+    """Any device of PennyLane, made with `options`.
 
+    `device` is its name, as in "lightning.qubit", or "module:function", which makes it.
     Where the device has derivatives of its own, `gradient` = "adjoint" uses them, and "auto" does
     if it can.
     """
