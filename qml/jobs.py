@@ -54,13 +54,29 @@ def run(
         EngineError: the engine cannot run it.
         ConfigError: a journal is asked for, and there can be none.
     """
-    limits: Budget | None = getattr(config, "budget", None)
     if isinstance(runner, JobEngine):
-        return _Jobs(runner, config, limits, program, outputs).run(angles, seed)
-    if limits is not None:
-        cost = runner.cost(program, len(angles), outputs)
-        _ledger.reserve(config, limits, Spending(cost.jobs, cost.shots))
+        return _Jobs(runner, config, _limits(config), program, outputs).run(angles, seed)
+    reserve(runner, config, program, len(angles), outputs)
     return runner.expval(program, angles, outputs=outputs, seed=seed)
+
+
+def reserve(
+    runner: Engine, config: EngineConfig, program: Program, rows: int, outputs: NDArray[np.bool_]
+) -> None:
+    """Counts a request, to an engine without jobs, against its budget.
+
+    Raises:
+        BudgetError: it would exceed what the backend may spend.
+    """
+    limits = _limits(config)
+    if limits is not None:
+        cost = runner.cost(program, rows, outputs)
+        _ledger.reserve(config, limits, Spending(cost.jobs, cost.shots))
+
+
+def _limits(config: EngineConfig) -> Budget | None:
+    limits: Budget | None = getattr(config, "budget", None)
+    return limits
 
 
 class _Book(Protocol):

@@ -110,7 +110,9 @@ _lock = threading.Lock()
 
 @contextmanager
 def planning(steps: int = 1) -> Iterator[Plan]:
-    """In this block, of all threads, nothing is sent: requests are written down, and answer 0.
+    """In this block, of all threads, nothing is sent: requests are written down.
+
+    They are answered by made-up numbers, so throw away what was computed.
 
     Run one step of any code in it, with derivatives of any order, then print the plan. Engines that
     compute derivatives themselves run as always, since they cost nothing but time here; inside

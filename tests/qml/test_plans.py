@@ -33,8 +33,7 @@ def step(w, config):
 def test_a_plan_holds_what_then_happens():
     config = AerConfig(shots=100)
     with planning(steps=10) as plan:
-        value, gradient = step(W, config)
-    assert value == 0 and not gradient.any()
+        step(W, config)
     with recorded() as runs:
         step(W, config)
     assert [item.primitive for item in plan.items] == [run.primitive for run in runs]
