@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 NEWEST ?= python3.12
+NEWEST_TESTS := tests/qml tests/simulators tests/cases
 BIN := .venv/bin
 DEMO := examples/md_lih_forces.py
 ARGS :=
@@ -17,10 +18,10 @@ test: lint
 	KERAS_BACKEND=tensorflow $(BIN)/pytest $(STUDIES) tests/layers
 	KERAS_BACKEND=jax QML_TEST_X64=0 $(BIN)/pytest $(STUDIES) tests/float32
 
-# Primitives and engines on the newest JAX, which needs Python 3.12 or 3.13 (NEWEST=python3.13).
+# What depends on JAX, on the newest, which needs Python 3.12 or 3.13 (NEWEST=python3.13).
 test-newest-jax: .venv-newest/.stamp
 	OMP_NUM_THREADS=1 KERAS_BACKEND=jax .venv-newest/bin/python -m pytest -n 2 $(STUDIES) \
-	  tests/qml tests/simulators tests/cases
+	  $(NEWEST_TESTS)
 
 full: STUDIES := -m ""
 full: test

@@ -14,6 +14,10 @@ from sklearn.datasets import make_moons
 
 import qml
 
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("--quick", action="store_true", help="10 steps")
+steps = 10 if parser.parse_args().quick else 200
+
 
 @qml.qkernel(qubits=2)
 def core(qc, x, theta):
@@ -30,46 +34,33 @@ def core(qc, x, theta):
 class Classifier(eqx.Module):
     """(2,) -> the logit of the second moon."""
 
-    front: eqx.nn.Linear
     theta: jax.Array
     head: eqx.nn.Linear
 
-    def __init__(self, key):
-        keys = jax.random.split(key, 3)
-        self.front = eqx.nn.Linear(2, 2, key=keys[0])
-        self.theta = jax.random.normal(keys[1], (3, 2, 2))
-        self.head = eqx.nn.Linear(2, "scalar", key=keys[2])
-
     def __call__(self, x):
-        return self.head(core(self.front(x), self.theta))
+        return self.head(core(x, self.theta))
 
 
-def loss(model, x, y):
-    return optax.sigmoid_binary_cross_entropy(jax.vmap(model)(x), y).mean()
+@eqx.filter_value_and_grad
+def loss(model):
+    return optax.sigmoid_binary_cross_entropy(jax.vmap(model)(x[:200]), y[:200]).mean()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="10 steps")
-    steps = 10 if parser.parse_args().quick else 200
-    x, y = (jnp.asarray(array) for array in make_moons(400, noise=0.15, random_state=0))
-    model = Classifier(jax.random.key(0))
-    optimizer = optax.adam(0.05)
-    state = optimizer.init(eqx.filter(model, eqx.is_array))
-
-    @eqx.filter_jit
-    def step(model, state):
-        value, slope = eqx.filter_value_and_grad(loss)(model, x[:200], y[:200])
-        updates, state = optimizer.update(slope, state)
-        return value, eqx.apply_updates(model, updates), state
-
-    for i in range(steps):
-        value, model, state = step(model, state)
-        if i % max(1, steps // 5) == 0:
-            print(f"step {i:3d}, loss {value:.4f}", flush=True)
-    right = (jax.vmap(model)(x[200:]) > 0) == y[200:]
-    print(f"accuracy on 200 unseen points: {100 * right.mean():.1f} %")
+@eqx.filter_jit
+def step(model, state):
+    value, slope = loss(model)
+    updates, state = optimizer.update(slope, state)
+    return value, eqx.apply_updates(model, updates), state
 
 
-if __name__ == "__main__":
-    main()
+x, y = map(jnp.asarray, make_moons(400, noise=0.15, random_state=0))
+keys = jax.random.split(jax.random.key(0))
+theta, head = jax.random.normal(keys[0], (4, 2, 2)), eqx.nn.Linear(2, "scalar", key=keys[1])
+model, optimizer = Classifier(theta, head), optax.adam(0.05)
+state = optimizer.init(eqx.filter(model, eqx.is_array))
+for i in range(steps):
+    value, model, state = step(model, state)
+    if i % (steps // 5) == 0:
+        print(f"step {i:3d}, loss {value:.4f}", flush=True)
+right = (jax.vmap(model)(x[200:]) > 0) == y[200:]
+print(f"accuracy on 200 unseen points: {100 * right.mean():.1f} %")

@@ -13,6 +13,10 @@ from flax import nnx
 
 import qml
 
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("--quick", action="store_true", help="10 steps")
+steps = 10 if parser.parse_args().quick else 300
+
 
 @qml.qkernel(qubits=2)
 def series(qc, x, theta):
@@ -37,35 +41,21 @@ class Curve(nnx.Module):
         return self.scale[0] * series(x, self.theta[...]) + self.scale[1]
 
 
-def loss(model, x, y):
-    return ((jax.vmap(model)(x) - y) ** 2).mean()
+def loss(model, x):
+    return ((jax.vmap(model)(x) - jnp.sin(x) - 0.5 * jnp.cos(3 * x)) ** 2).mean()
 
 
 @nnx.jit
-def step(model, optimizer, x, y):
-    value, slope = nnx.value_and_grad(loss)(model, x, y)
+def step(model, optimizer, x):
+    value, slope = nnx.value_and_grad(loss)(model, x)
     optimizer.update(model, slope)
     return value
 
 
-def target(x):
-    return jnp.sin(x) + 0.5 * jnp.cos(3 * x)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="10 steps")
-    steps = 10 if parser.parse_args().quick else 300
-    model = Curve(nnx.Rngs(params=0))
-    optimizer = nnx.Optimizer(model, optax.adam(0.05), wrt=nnx.Param)
-    x = jnp.linspace(-jnp.pi, jnp.pi, 40)
-    for i in range(steps):
-        value = step(model, optimizer, x, target(x))
-        if i % max(1, steps // 5) == 0:
-            print(f"step {i:3d}, loss {value:.5f}", flush=True)
-    between = (x[1:] + x[:-1]) / 2
-    print(f"error (rms) between the points: {loss(model, between, target(between)) ** 0.5:.4f}")
-
-
-if __name__ == "__main__":
-    main()
+model, x = Curve(nnx.Rngs(params=0)), jnp.linspace(-jnp.pi, jnp.pi, 40)
+optimizer = nnx.Optimizer(model, optax.adam(0.05), wrt=nnx.Param)
+for i in range(steps):
+    value = step(model, optimizer, x)
+    if i % (steps // 5) == 0:
+        print(f"step {i:3d}, loss {value:.5f}", flush=True)
+print(f"error (rms) between the points: {loss(model, (x[1:] + x[:-1]) / 2) ** 0.5:.4f}")

@@ -24,57 +24,30 @@ a uint32 scalar.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import jet
 from jax.extend.core import Primitive
-from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir
 
 from qml.circuits.program import Program
-from qml.config import EngineConfig
 from qml.errors import EngineError
-from qml.execution import execute, has_xla_call, is_traceable, trace, xla_call
+from qml.execution import execute, is_traceable
 from qml.gradients import SHIFT
+from qml.lowerings import AXES, Axes, Rule, along, host, lowered, traceable_value
+from qml.settings import EngineConfig
 
 Array = Any
-Rule = Callable[..., Array]
-
-
-class Axes(NamedTuple):
-    """The axes of operands and result, batch first; K and M are sizes of the Program."""
-
-    operands: tuple[str, ...]
-    result: str
-
-
-AXES: Final[dict[str, Axes]] = {
-    "expval": Axes(("BK",), "BM"),
-    "expval_jvp": Axes(("BK", "BTK"), "BTM"),
-    "expval_vjp": Axes(("BK", "BCM"), "BCK"),
-    "expval_hvp": Axes(("BK", "BSTK", "BSCM"), "BSTCK"),
-    "expval_curvature": Axes(("BK", "BSTK", "BSUK"), "BSTUM"),
-}
-"""All that is particular to a primitive, but for its derivative and its transpose."""
 
 
 def expval(seed: Array, a: Array, program: Program, config: EngineConfig) -> Array:
     """Expectation values (B, M) at slot angles a (B, K), differentiable to any order."""
     return expval_p.bind(seed, a, program=program, config=config)
-
-
-# Values: the same NumPy function behind eager and compiled calls.
-
-
-def _host(name: str, operands: Sequence[Any], program: Program, config: EngineConfig) -> Any:
-    """The value of a primitive. Runs inside XLA's callbacks, so no JAX in here."""
-    seed, *arrays = (np.asarray(operand) for operand in operands)
-    value = execute(name, program, config, int(seed), *arrays)
-    return value.astype(arrays[0].dtype)
 
 
 def _make(name: str) -> Any:
@@ -88,88 +61,27 @@ def _make(name: str) -> Any:
                 if sizes.setdefault(letter, size) != size:
                     raise TypeError(f"{name}: axis {letter} is {sizes[letter]} and {size}: {avals}")
         shape = tuple(sizes[x] for x in axes.result)
-        # Within a shard_map, a result differs between the devices over which an operand does.
-        of = max(avals, key=lambda aval: len(aval.manual_axis_type.varying))
-        if not of.manual_axis_type.varying:
-            return jax.core.ShapedArray(shape, avals[0].dtype)
-        spec = jax.sharding.PartitionSpec(*[None] * len(shape))  # type: ignore[no-untyped-call]
-        sharding = jax.sharding.NamedSharding(of.sharding.mesh, spec)
-        return of.update(shape=shape, sharding=sharding, weak_type=False)
+        # Within a shard_map, a result differs between the devices over which an operand does; with
+        # explicit axes of a mesh, its rows are where those of an operand are.
+        of = max(avals, key=lambda x: (len(x.manual_axis_type.varying), x.sharding.mesh.size))
+        names = next((x.sharding.spec[0] for x in avals if x.sharding.spec[0]), None)
+        sharding = along(of.sharding.mesh, names, *[None] * (len(shape) - 1))
+        return of.update(shape=shape, dtype=avals[0].dtype, sharding=sharding, weak_type=False)
 
     def impl(*operands: Array, program: Program, config: EngineConfig) -> Array:
         if is_traceable(name, config):
             # Not through NumPy: what is on a device stays there.
             seed, *arrays = operands
             return execute(name, program, config, int(seed), *arrays)
-        value = _host(name, operands, program, config)
+        value = host(name, operands, program, config)
         return jax.device_put(value, getattr(operands[1], "sharding", None))
-
-    def lowering(ctx: Any, *operands: Any, program: Program, config: EngineConfig) -> Any:
-        if is_traceable(name, config):
-
-            def traced(seed: Array, *arrays: Array) -> Array:
-                return trace(name, program, config, *arrays)
-
-            return mlir.lower_fun(traced, multiple_results=False)(ctx, *operands)
-        _refuse_export(ctx, config)
-        if ctx.module_context.platforms != ("cpu",) or not has_xla_call(name, config):
-            return _emit_callback(ctx, name, operands, program, config)
-
-        def call(seed: Array, *arrays: Array) -> Array:
-            return xla_call(name, program, config, *arrays)
-
-        return mlir.lower_fun(call, multiple_results=False)(ctx, *operands)
 
     primitive.def_abstract_eval(abstract)
     primitive.def_impl(impl)
-    mlir.register_lowering(primitive, lowering)
+    mlir.register_lowering(primitive, partial(lowered, primitive, axes))
     batching.primitive_batchers[primitive] = _batcher(primitive, axes)
     jet.jet_rules[primitive] = _refuse_jet
     return primitive
-
-
-def _emit_callback(
-    ctx: Any, name: str, operands: Sequence[Any], program: Program, config: EngineConfig
-) -> Any:
-    """A call of `_host` from compiled code."""
-    (aval,) = ctx.avals_out
-    # JAX casts what a callback returns to single precision where double precision is off in the
-    # callback's own thread, whatever it is in the thread that called. So doubles travel as words.
-    in_words = aval.dtype == np.float64
-    sent = jax.core.ShapedArray((*aval.shape, 2), np.uint32) if in_words else aval
-
-    def callback(*arrays: Any) -> tuple[Any]:
-        value = _host(name, arrays, program, config)
-        if in_words:
-            return (np.ascontiguousarray(value)[..., None].view(np.uint32),)
-        return (value,)
-
-    # Not pure_callback: it hands over JAX arrays and deadlocks on one core (jax-ml/jax#24255).
-    results, _, _ = mlir.emit_python_callback(
-        ctx.replace(avals_out=[sent]),
-        callback,
-        None,
-        operands,
-        ctx.avals_in,
-        [sent],
-        has_side_effect=False,
-        returns_token=False,
-    )
-    if not in_words:
-        return results
-    goal = mlir.aval_to_ir_type(ctx.module_context, aval)
-    (words,) = results
-    return [stablehlo.bitcast_convert(goal, cast(Any, words))]
-
-
-def _refuse_export(ctx: Any, config: EngineConfig) -> None:
-    """Raises EngineError where code is to be exported: it could not find this process again."""
-    if ctx.module_context.lowering_parameters.for_export:
-        raise EngineError(
-            f"a kernel on the {config.kind!r} engine cannot be exported: it runs in this process, "
-            "which an exported program cannot hold. Save the model instead "
-            "(model.save('m.keras')), and load it where this library is installed."
-        )
 
 
 def _refuse_jet(*arguments: Any, **parameters: Any) -> Any:
@@ -297,7 +209,7 @@ def _beyond_second(primitive: Any) -> Rule:
         *operands, da = rest
 
         def value(a: Array) -> Array:
-            return trace(primitive.name, program, config, a, *operands)
+            return traceable_value(primitive.name, program, config, a, *operands)
 
         return jax.jvp(value, (a,), (da,))[1]
 

@@ -40,6 +40,7 @@ ORDER = [
     "qml.simulators.registry",
     "qml.gradients",
     "qml.simulators.qiskit_circuit",
+    "qml.simulators.measurement",
     "qml.simulators.fake_devices",
     "qml.simulators.*",
     "qml.simulators",
@@ -49,6 +50,7 @@ ORDER = [
     "qml.jobs",
     "qml.plans",
     "qml.execution",
+    "qml.lowerings",
     "qml.primitives",
     "qml.registry",
     "qml.seeds",
@@ -70,7 +72,7 @@ ENGINES = ORDER.index("qml.simulators.*")
 # looked up when asked for.
 FACADES = {"qml", "qml.circuits", "qml.simulators"}
 JAX = (
-    "qml.context qml.circuits.binding qml.primitives qml.registry qml.seeds qml.kernel "
+    "qml.context qml.circuits.binding qml.lowerings qml.primitives qml.registry qml.seeds qml.kernel "
     "qml.layers qml.layers.* qml.simulators.statevector.ffi qml.simulators.xla.*"
 )
 HOMES = {

@@ -226,6 +226,17 @@ def test_six_derivatives_of_a_rotation_are_those_of_the_cosine(engine, derivativ
             np.testing.assert_allclose(value, np.cos(0.3 + k * np.pi / 2), rtol=0, atol=1e-8)
 
 
+@pytest.mark.full  # each order about doubles the time to compile: 30 s and 60 s
+@pytest.mark.parametrize("k", [5, 6])
+def test_the_highest_derivatives_in_reverse_of_what_jax_differentiates(k):
+    """Up to the fourth: tests/simulators/test_xla.py."""
+    function = lambda t: cosine(t, backend="xla")
+    for _ in range(k):
+        function = jax.grad(function)
+    expected = np.cos(0.3 + k * np.pi / 2)
+    np.testing.assert_allclose(jax.jit(function)(0.3), expected, rtol=0, atol=1e-8)
+
+
 PAULIS = "xyz"
 
 
@@ -256,7 +267,11 @@ def random_kernel(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("engine", sorted(ENGINES.keys() - {"xla"}))  # minutes to compile there
+@pytest.mark.parametrize(
+    "engine",
+    # 0.5 to 2 minutes to compile there
+    [*sorted(ENGINES.keys() - {"xla"}), pytest.param("xla", marks=pytest.mark.full)],
+)
 def test_three_orders_agree_with_differences_of_the_order_below(engine, seed):
     p = jnp.asarray(np.random.default_rng(seed).uniform(-3, 3, 3))
     random = random_kernel(seed)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ import json, sys
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import NamedSharding, PartitionSpec as P
 import qml
+from qml.execution import recorded
 
 @qml.qkernel(qubits=2)
 def kernel(qc, x, w):
@@ -47,8 +49,17 @@ def answer(**found):
 JITTED = """
 found = jax.jit(values)(*sharded)
 by_x, by_w = jax.jit(gradient)(*sharded)
-assert on(by_x, rows) and on(by_w, everywhere), (by_x.sharding, by_w.sharding)
+assert on(found, rows) and on(by_x, rows) and on(by_w, everywhere)
 answer(values=found, by_x=by_x, by_w=by_w)
+"""
+
+EXPLICIT = """
+# Along axes that are part of the types, as jax.make_mesh has them where nothing else is said.
+mesh = jax.make_mesh((2, 2), ("b", "c"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+x = jax.device_put(x, NamedSharding(mesh, P(("b", "c"))))
+found = jax.jit(values)(x, jax.device_put(w, NamedSharding(mesh, P())))
+assert jax.typeof(found).sharding.spec == P(("b", "c"), None)
+answer(values=found)
 """
 
 EAGER = """
@@ -118,13 +129,88 @@ def run(script, kind):
     return json.loads(done.stdout)
 
 
-SCRIPTS = {"jit": JITTED, "eager": EAGER, "shard_map": MAPPED, "pmap": BY_DEVICE}
+SCRIPTS = {
+    "jit": JITTED,
+    "jit with explicit axes": EXPLICIT,
+    "eager": EAGER,
+    "shard_map": MAPPED,
+    "pmap": BY_DEVICE,
+}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(ENGINES))
 @pytest.mark.parametrize("how", SCRIPTS)
 def test_over_four_devices_values_and_gradients_are_right_and_stay_where_they_are(how, kind):
-    found = run(SCRIPTS[how], kind)
-    for name, array in expected().items():
-        np.testing.assert_allclose(found[name], array, rtol=0, atol=1e-12)
+    for name, array in run(SCRIPTS[how], kind).items():
+        np.testing.assert_allclose(array, expected()[name], rtol=0, atol=1e-12)
+
+
+IN_PARTS = """
+step = jax.jit(gradient)
+jax.block_until_ready(step(*sharded))
+with recorded() as runs:
+    jax.block_until_ready(step(*sharded))
+asked = sorted((run.primitive, run.rows) for run in runs)
+
+# 6 rows do not divide among 4 devices, so that each computes all.
+constrained = jax.jit(lambda x, w: values(jax.lax.with_sharding_constraint(x, rows), w))
+np.testing.assert_allclose(constrained(x[:6], w), values(x[:6], w), rtol=0, atol=1e-12)
+answer(asked=asked, code=[jax.jit(values).lower(*sharded).compile().as_text()])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(ENGINES))
+def test_each_of_four_devices_computes_its_own_two_rows_of_eight(kind):
+    found = run(IN_PARTS, kind)
+    (code,) = found["code"]
+    assert "f64[2,3]" in code and "f64[8,3]" not in code and "all-gather" not in code
+    if kind == "statevector":
+        assert re.search(r"f64\[2,3\]\S* custom-call.*qml_statevector_expval_float64", code)
+    if kind in ("aer", "reference"):  # in compiled code, no request to the others is seen
+        slots = 2
+        assert found["asked"] == 4 * [["expval", 2]] + 4 * [["expval_vjp", 2 * 2 * slots]]
+
+
+SAMPLED = """
+kind = {"kind": "aer", "shots": 1000}
+draw = lambda x, w, key: jax.vmap(lambda x, w: kernel(x, w, key=key, backend=kind), (0, None))(x, w)
+mesh = jax.make_mesh((2, 2), ("b", "c"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+x = jax.device_put(jnp.ones((8, 2)), NamedSharding(mesh, P(("b", "c"))))
+w, keys = jax.device_put((w, jax.random.split(jax.random.key(0), 2)), NamedSharding(mesh, P()))
+answer(drawn=[jax.jit(draw)(x, w, key) for key in (*keys, keys[0])])
+"""
+
+
+@pytest.mark.slow
+def test_no_two_devices_draw_the_same_shots_and_a_key_repeats():
+    """Every row is of the same angles, so that equal shots would give equal values."""
+    first, other, again = np.asarray(run(SAMPLED, "aer")["drawn"])
+    parts = np.concatenate([first.reshape(4, -1), other.reshape(4, -1)])
+    assert len(np.unique(parts, axis=0)) == 8
+    np.testing.assert_array_equal(first, again)
+
+
+CACHED = """
+import os
+jax.config.update("jax_compilation_cache_dir", os.path.abspath("cache"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+# Else the key holds an address, which another circuit may have later.
+jax.config.update("jax_remove_custom_partitioning_ptr_from_cache_key", True)
+
+def only(gate, kind):
+    one = qml.qkernel(qubits=1)(lambda qc, x: getattr(qc, gate)(x[0], 0) and qml.Y(0))
+    return jax.jit(jax.vmap(lambda x: one(x, backend=kind)))(sharded[0])
+
+answer(found=[only("rx", "statevector"), only("ry", "statevector"), only("ry", "reference")])
+"""
+
+
+@pytest.mark.slow
+def test_the_cache_of_compiled_code_tells_circuits_and_engines_apart():
+    """They differ only within the parts, which JAX compiles out of sight of its cache."""
+    by_rx, *by_ry = run(CACHED, "")["found"]
+    np.testing.assert_allclose(by_rx, -np.sin(np.linspace(-2, 2, 16)[::2]), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(by_ry, np.zeros((2, 8)), rtol=0, atol=1e-12)

@@ -23,7 +23,7 @@ from qml.errors import ConfigError, EngineError
 from qml.execution import execute, recorded
 from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
 from qml.kinds import KINDS, ReferenceConfig, XlaConfig
-from qml.primitives import AXES
+from qml.lowerings import AXES
 from qml.simulators.base import TraceableEngine
 from qml.simulators.registry import ENGINES, engine
 from qml.simulators.xla.engine import STATES, XlaEngine
