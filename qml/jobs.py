@@ -45,6 +45,7 @@ def run(
     all of them sent before the first is waited for; if there are several, each draws by a seed of
     its own. Those that fail are sent again, after 1, 2, 4, ... seconds, `config.retries` times;
     those that are done never are. With a journal, those that an earlier run left are collected.
+    Outputs that are constants cost no job, and are asked of the engine at once.
 
     The answer counts all jobs that were sent for it, and the longest time in a queue.
 
@@ -54,9 +55,10 @@ def run(
         EngineError: the engine cannot run it.
         ConfigError: a journal is asked for, and there can be none.
     """
-    if isinstance(runner, JobEngine):
+    if not isinstance(runner, JobEngine):
+        reserve(runner, config, program, len(angles), outputs)
+    elif runner.cost(program, len(angles), outputs).jobs:
         return _Jobs(runner, config, _limits(config), program, outputs).run(angles, seed)
-    reserve(runner, config, program, len(angles), outputs)
     return runner.expval(program, angles, outputs=outputs, seed=seed)
 
 

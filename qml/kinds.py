@@ -334,9 +334,10 @@ def _refuse_secret(key: str, value: object) -> None:
 class EstimatorConfig(JobConfig, OptionsConfig):
     """Any BaseEstimatorV2 of Qiskit, made by the function `factory` = "module:function".
 
-    The function is called with `options`. It returns the estimator; circuits are compiled for
-    `estimator.backend` or `estimator.mode` where it has one that is a BackendV2. If it has a method
-    `job(job_id)`, jobs of a program that was killed are found again by it.
+    The function is called with `options`, once; if it has a parameter `seed` that is not among
+    them, for every request, with that request's seed. It returns the estimator; circuits are
+    compiled for `estimator.backend` or `estimator.mode` where it has one that is a BackendV2. If it
+    has a method `job(job_id)`, jobs of a program that was killed are found again by it.
     """
 
     kind: Literal["estimator"] = Field(default="estimator", description="'estimator'")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from qiskit import QuantumCircuit
 from qiskit.providers import BackendV2, JobV1, Options
 from qiskit.transpiler import Target
 from qiskit_aer import AerSimulator
@@ -98,15 +97,3 @@ def part_of(target: Target, qubits: list[int]) -> Target:
         if kept:
             part.add_instruction(operation, kept, name=name)
     return part
-
-
-def cut_down(circuit: QuantumCircuit, needed: tuple[int, ...]) -> tuple[QuantumCircuit, list[int]]:
-    """(the circuit on the qubits it uses and the needed ones, which of the machine these are)."""
-    gates = [one for one in circuit.data if one.name != "barrier"]
-    places = [[circuit.find_bit(q).index for q in gate.qubits] for gate in gates]
-    active = sorted({qubit for place in places for qubit in place}.union(needed))
-    index = {qubit: i for i, qubit in enumerate(active)}
-    reduced = QuantumCircuit(len(active))
-    for gate, place in zip(gates, places, strict=True):
-        reduced.append(gate.operation, [index[q] for q in place])
-    return reduced, active

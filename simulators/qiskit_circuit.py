@@ -120,3 +120,30 @@ def sparse_pauli(terms: Iterable[tuple[Pauli, float]], num_qubits: int) -> Spars
     """
     labels = [(pauli.label(num_qubits), coefficient) for pauli, coefficient in terms]
     return SparsePauliOp.from_list(labels, num_qubits=num_qubits)
+
+
+def final_layout(native: QuantumCircuit) -> tuple[int, ...]:
+    """layout[q] is where the transpiler's circuit has, at its end, qubit q of what it was given."""
+    if native.layout is None:
+        return tuple(range(native.num_qubits))
+    return tuple(native.layout.final_index_layout(filter_ancillas=True))
+
+
+def cut_down(native: QuantumCircuit) -> tuple[QuantumCircuit, tuple[int, ...], list[int]]:
+    """A circuit from the transpiler on the qubits it uses.
+
+    Simulating three active qubits of 127 takes the memory of three.
+
+    Returns:
+        (circuit, layout, active): qubit active[i] of the machine became i, and qubit q of what was
+        transpiled ends at layout[q].
+    """
+    layout = final_layout(native)
+    gates = [one for one in native.data if one.name != "barrier"]
+    places = [[native.find_bit(q).index for q in gate.qubits] for gate in gates]
+    active = sorted({qubit for place in places for qubit in place}.union(layout))
+    index = {qubit: i for i, qubit in enumerate(active)}
+    reduced = QuantumCircuit(len(active))
+    for gate, place in zip(gates, places, strict=True):
+        reduced.append(gate.operation, [index[q] for q in place])
+    return reduced, tuple(index[q] for q in layout), active

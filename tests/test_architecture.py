@@ -72,8 +72,8 @@ ENGINES = ORDER.index("qml.simulators.*")
 # looked up when asked for.
 FACADES = {"qml", "qml.circuits", "qml.simulators"}
 JAX = (
-    "qml.context qml.circuits.binding qml.lowerings qml.primitives qml.registry qml.seeds qml.kernel "
-    "qml.layers qml.layers.* qml.simulators.statevector.ffi qml.simulators.xla.*"
+    "qml.context qml.circuits.binding qml.lowerings qml.primitives qml.registry qml.seeds "
+    "qml.kernel qml.layers qml.layers.* qml.simulators.statevector.ffi qml.simulators.xla.*"
 )
 HOMES = {
     "jax": JAX,

@@ -26,6 +26,7 @@ from qml.circuits.program import AngleMap, Expectation, Program, Rotation
 from qml.errors import EngineError
 from qml.simulators.aer.compilation import Compiled, compiled
 from qml.simulators.aer.requests import LAPS, Answer, Counts, Expectations, Request
+from qml.simulators.measurement import groups
 
 NOT_AS_KNOWN = (
     ImportError,
@@ -219,7 +220,10 @@ def obstacle(simulator: AerSimulator, passes: PassManager, *, laps: bool) -> str
     circuit = compiled(program, passes, None)
     angles = np.linspace(-3, 3, 2 * LAPS + 3).reshape(-1, 1)
     exact = Expectations(program, asked, circuit, laps=laps)
-    for request, shots, seed in ((exact, None, None), (Counts(program, asked, circuit), 100, 7)):
+    for request, shots, seed in (
+        (exact, None, None),
+        (Counts(groups(program, asked), circuit), 100, 7),
+    ):
         right, found = np.zeros((2, len(angles), 2))
         for part, data in Submitted(simulator, request, circuit, shots)(angles, seed):
             request.read(data, right[part])

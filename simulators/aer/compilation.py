@@ -71,16 +71,14 @@ class Compiled:
         bindings: its parameters.
         layout: layout[q] is the circuit's qubit that holds qubit q of the Program at the end.
         patch: the part of a machine it is compiled for, None without noise.
+        noise_model: of the patch.
     """
 
     circuit: QuantumCircuit
     bindings: Bindings
     layout: tuple[int, ...]
     patch: Patch | None
-
-    @property
-    def noise_model(self) -> NoiseModel | None:
-        return self.patch.noise_model if self.patch else None
+    noise_model: NoiseModel | None
 
 
 def native_passes(simulator: AerSimulator) -> PassManager:
@@ -91,8 +89,13 @@ def native_passes(simulator: AerSimulator) -> PassManager:
     return PassManager([BasisTranslator(SessionEquivalenceLibrary, simulator.operation_names)])
 
 
-def compiled(program: Program, passes: PassManager, machine: Machine | None) -> Compiled:
+def compiled(
+    program: Program, passes: PassManager, machine: Machine | None, *, whole: bool = False
+) -> Compiled:
     """One transpilation: by `passes` for the simulator, or with noise for the machine.
+
+    Args:
+        whole: whether the noise is for density matrices; see Channel.
 
     Raises:
         EngineError: the machine is too small, or its noise touches nothing in the circuit.
@@ -106,7 +109,8 @@ def compiled(program: Program, passes: PassManager, machine: Machine | None) -> 
         circuit, layout, patch = machine.compiled(circuit)
     circuit.global_phase = 0  # it may hold parameters, and no value depends on it
     circuit, bindings = with_plain_parameters(circuit, parameters)
-    return Compiled(circuit, Bindings(bindings), layout, patch)
+    noise_model = None if patch is None else patch.noise_model(whole=whole)
+    return Compiled(circuit, Bindings(bindings), layout, patch, noise_model)
 
 
 def with_plain_parameters(

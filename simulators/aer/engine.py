@@ -21,9 +21,9 @@ from qml.kinds import AerConfig
 from qml.simulators.aer.assembled import Assembled, Part, Submitted, obstacle
 from qml.simulators.aer.compilation import Compiled, compiled, native_passes
 from qml.simulators.aer.machines import machine
-from qml.simulators.aer.measurement import constants
 from qml.simulators.aer.requests import Counts, Distributions, Expectations, Request
 from qml.simulators.base import Cost, Evaluation
+from qml.simulators.measurement import constants, groups, shots_of
 
 PROGRAMS: Final = 256
 """Compiled Programs an engine keeps, the least recently used dropped first."""
@@ -37,42 +37,62 @@ take more memory and, measured, some per cent more time per row."""
 
 
 @dataclass(frozen=True)
+class Batch:
+    """Circuits that are run together.
+
+    Attributes:
+        request: the circuits, and how to read what Aer answers.
+        run: runs them at rows of slot angles (R, K) with a seed, None where nothing is drawn.
+        shots: of each circuit at each row; 0 means exact.
+    """
+
+    request: Request
+    run: Callable[[NDArray[np.float64], int | None], list[Part]]
+    shots: int
+
+
+@dataclass(frozen=True)
 class Task:
     """All that is known of a request before its angles and its seed.
 
     Attributes:
-        request: its circuits, and how to read what Aer answers.
-        run: runs them at rows of slot angles (R, K) with a seed, None where nothing is drawn.
+        batches: its circuits; where shots are weighted, those of equal shots together.
         constants: (M,), the part of the values that needs no circuit.
         hidden: the columns of outputs not asked for.
         varies: whether two rows may have different values.
     """
 
-    request: Request
-    run: Callable[[NDArray[np.float64], int | None], list[Part]]
+    batches: tuple[Batch, ...]
     constants: NDArray[np.float64]
     hidden: NDArray[np.intp]
     varies: bool
 
-    def parts(self, rows: int) -> list[slice]:
+    def runs(self, rows: int) -> list[tuple[Batch, slice]]:
         """The rows of each run; the first row alone where all have its values."""
-        circuits = len(self.request.circuits)
-        if not circuits:
-            return []
-        step = max(1, EXPERIMENTS // circuits)
         stop = rows if self.varies else min(rows, 1)
-        return [slice(start, min(start + step, stop)) for start in range(0, stop, step)]
+        return [
+            (batch, slice(start, min(start + step, stop)))
+            for batch in self.batches
+            if (circuits := len(batch.request.circuits))
+            for step in [max(1, EXPERIMENTS // circuits)]
+            for start in range(0, stop, step)
+        ]
 
-    def values(
-        self, angles: NDArray[np.float64], seed: int, parts: list[slice]
-    ) -> NDArray[np.float64]:
+    def cost(self, rows: int) -> Cost:
+        """What runs at that many rows."""
+        runs = self.runs(rows)
+        circuits = [len(one.request.circuits) * (part.stop - part.start) for one, part in runs]
+        shots = sum(n * one.shots for n, (one, _) in zip(circuits, runs, strict=True))
+        return Cost(sum(circuits), shots, len(runs))
+
+    def values(self, angles: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
         """(R, M), zero in columns of outputs not asked for."""
         values = np.empty((len(angles), len(self.constants)))
         values[:] = self.constants
-        for number, rows in enumerate(parts):
-            drawn = _seed(seed, number) if self.request.sampled else None
-            for part, data in self.run(angles[rows], drawn):
-                self.request.read(data, values[rows][part])
+        for number, (batch, rows) in enumerate(self.runs(len(angles))):
+            drawn = _seed(seed, number) if batch.request.sampled else None
+            for part, data in batch.run(angles[rows], drawn):
+                batch.request.read(data, values[rows][part])
         if not self.varies:
             values[:] = values[:1]
         if self.hidden.size:
@@ -85,7 +105,8 @@ class AerEngine:
 
     Exact values come from what Aer saves: expectation values and distributions, or with noise the
     distribution of every group of qubit-wise commuting strings. With `shots` each group is measured
-    that many times at every row.
+    that many times at every row, or with `allocation` = "weighted" as often as its coefficients
+    say, in a run of its own.
 
     Circuits are assembled once per Program and choice of outputs (qml.simulators.aer.assembled),
     by private calls of Aer that are tried out first. Where the installed Aer has others, or gives
@@ -142,23 +163,18 @@ class AerEngine:
         outputs: NDArray[np.bool_],
         seed: int,
     ) -> Evaluation:
-        """One run of all rows; see qml.simulators.base.Engine.expval.
+        """One run of all rows, unless they are many; see qml.simulators.base.Engine.expval.
 
         Raises:
             EngineError: Aer failed, or the noisy machine cannot run the circuit.
         """
         task = self._known(program, outputs)
-        parts = task.parts(len(angles))
-        values = task.values(angles, seed, parts)
-        shots = (self.config.shots or 0) * len(task.request.circuits) * len(angles)
-        return Evaluation(values, shots, len(parts), self.device, self.config.precision)
+        values, cost = task.values(angles, seed), task.cost(len(angles))
+        return Evaluation(values, cost.shots, cost.jobs, self.device, self.config.precision)
 
     def cost(self, program: Program, rows: int, outputs: NDArray[np.bool_]) -> Cost:
         """See Engine.cost."""
-        task = self._known(program, outputs)
-        parts = task.parts(rows)
-        circuits = len(task.request.circuits) * sum(part.stop - part.start for part in parts)
-        return Cost(circuits, (self.config.shots or 0) * circuits, len(parts))
+        return self._known(program, outputs).cost(rows)
 
     def _known(self, program: Program, outputs: NDArray[np.bool_]) -> Task:
         with self._lock:
@@ -167,26 +183,41 @@ class AerEngine:
 
     def _compile(self, program: Program) -> Compiled:
         self.transpilations += 1
-        return compiled(program, self._passes, self._machine)
+        whole = self.config.effective_method == "density_matrix"
+        return compiled(program, self._passes, self._machine, whole=whole)
 
     def _prepare(self, program: Program, mask: bytes) -> Task:
         outputs = np.frombuffer(mask, dtype=np.bool_)
         circuit = self._compiled(program)
-        request: Request
         if self.config.shots is not None:
-            request = Counts(program, outputs, circuit)
+            batches = self._sampled(program, outputs, circuit, self.config.shots)
         elif self._machine is not None:
-            request = Distributions(program, outputs, circuit)
+            batches = [self._batch(Distributions(program, outputs, circuit), circuit, 0)]
         else:
-            request = Expectations(program, outputs, circuit, laps=self._in_laps)
-        run = Assembled if self.assembled else Submitted
+            exact = Expectations(program, outputs, circuit, laps=self._in_laps)
+            batches = [self._batch(exact, circuit, 0)]
         return Task(
-            request,
-            run(self._simulator, request, circuit, self.config.shots),
+            tuple(batches),
             constants(program, outputs),
             np.flatnonzero(~outputs),
-            varies=bool(circuit.bindings.parameters) or request.sampled,
+            varies=bool(circuit.bindings.parameters) or self.config.shots is not None,
         )
+
+    def _sampled(
+        self, program: Program, outputs: NDArray[np.bool_], circuit: Compiled, shots: int
+    ) -> list[Batch]:
+        """One batch, but where shots are weighted one for each number of them."""
+        found = groups(program, outputs)
+        given = shots_of(found, shots, self.config.allocation)
+        batches = []
+        for each in sorted(set(given)):
+            alike = [group for group, n in zip(found, given, strict=True) if n == each]
+            batches.append(self._batch(Counts(alike, circuit), circuit, each))
+        return batches
+
+    def _batch(self, request: Request, circuit: Compiled, shots: int) -> Batch:
+        run = Assembled if self.assembled else Submitted
+        return Batch(request, run(self._simulator, request, circuit, shots or None), shots)
 
     def _can_assemble(self) -> bool:
         reason = obstacle(self._simulator, self._passes, laps=self._in_laps)

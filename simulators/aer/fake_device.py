@@ -9,14 +9,15 @@ from qiskit_aer.noise.device import basic_device_gate_errors, basic_device_reado
 
 from qml.simulators.aer.noise import (
     SEED,
+    Channel,
     GateError,
     Patch,
     ReadingError,
-    cut_down,
     refuse_wide,
     transpiled,
 )
-from qml.simulators.fake_devices import fake_device
+from qml.simulators.fake_devices import fake_device, part_of
+from qml.simulators.qiskit_circuit import cut_down
 
 OPTIMIZATION_LEVEL = 2
 """The lowest that chooses qubits by their errors; some machines have gates that always fail."""
@@ -33,6 +34,7 @@ class FakeDevice:
     def __init__(self, name: str) -> None:
         self.name = name
         self.backend = fake_device(name, "noise")
+        self._channels: dict[tuple[str, tuple[int, ...]], Channel] = {}
         self._passes = generate_preset_pass_manager(
             optimization_level=OPTIMIZATION_LEVEL, backend=self.backend, seed_transpiler=SEED
         )
@@ -44,35 +46,24 @@ class FakeDevice:
         self.check(circuit.num_qubits)
         native = transpiled(self._passes, circuit, repr(self.name))
         reduced, layout, active = cut_down(native)
-        patch = patch_of(self.backend.target, active)
+        patch = patch_of(self.backend.target, active, self._channels)
         patch.refuse_untouched(reduced, repr(self.name))
         return reduced, layout, patch
 
 
-def patch_of(target: Target, active: list[int]) -> Patch:
-    """The given qubits of a machine as a machine of their own, qubit active[i] becoming i."""
-    index = {qubit: i for i, qubit in enumerate(active)}
-    properties = target.qubit_properties
-    part = Target(
-        num_qubits=len(active),
-        dt=target.dt,
-        qubit_properties=[properties[q] for q in active] if properties else None,
-    )
-    for name in target.operation_names:
-        operation = target.operation_from_name(name)
-        if isinstance(operation, type):
-            continue  # control flow, which no Program has
-        kept = {
-            tuple(index[q] for q in qubits): found
-            for qubits, found in target[name].items()
-            if qubits is not None and index.keys() >= set(qubits)
-        }
-        if kept:
-            part.add_instruction(operation, kept, name=name)
-    gates = [
-        GateError(name, tuple(qubits), error)
-        for name, qubits, error in basic_device_gate_errors(target=part)
-    ]
+def patch_of(
+    target: Target, active: list[int], channels: dict[tuple[str, tuple[int, ...]], Channel]
+) -> Patch:
+    """The given qubits of a machine as a machine of their own, qubit active[i] becoming i.
+
+    Its channels are taken from those of the machine, and added where they are missing there.
+    """
+    part = part_of(target, active)
+    gates = []
+    for name, qubits, error in basic_device_gate_errors(target=part):
+        place = tuple(active[q] for q in qubits)
+        channel = channels.setdefault((name, place), Channel(error))
+        gates.append(GateError(name, tuple(qubits), channel))
     readings = [
         ReadingError(qubit, error.probabilities)
         for (qubit,), error in basic_device_readout_errors(target=part)

@@ -11,7 +11,7 @@ from qml.circuits.gates import FIXED
 from qml.kinds import Noise
 from qml.simulators.aer import noise_file
 from qml.simulators.aer.fake_device import FakeDevice
-from qml.simulators.aer.noise import GateError, Machine, ReadingError
+from qml.simulators.aer.noise import Channel, GateError, Machine, ReadingError
 from qml.simulators.aer.noisy_gates import NoisyGates
 from qml.simulators.qiskit_circuit import ROTATION_GATES
 
@@ -58,10 +58,12 @@ def depolarizing(noise: Noise) -> NoisyGates | None:
     }
     if not any(parameters.values()):
         return None
+    channels = {
+        width: Channel(depolarizing_error(parameters[f"depolarizing_{width}q"], width))
+        for width in GATES
+    }
     gates = [
-        GateError(name, None, depolarizing_error(parameters[f"depolarizing_{width}q"], width))
-        for width, names in GATES.items()
-        for name in names
+        GateError(name, None, channels[width]) for width, names in GATES.items() for name in names
     ]
     flip = parameters["readout"]
     readings = [ReadingError(None, np.array([[1 - flip, flip], [flip, 1 - flip]]))]
@@ -80,7 +82,7 @@ def from_file(noise: Noise) -> NoisyGates:
     assert noise.file is not None and noise.content is not None
     gates, readings = noise_file.read(noise.content, noise.file)
     noisy: dict[int, list[str]] = {1: [], 2: []}
-    for name in dict.fromkeys(gate.name for gate in gates if not gate.channel.ideal()):
+    for name in dict.fromkeys(gate.name for gate in gates if not gate.channel.ideal):
         noisy[noise_file.STANDARD[name].num_qubits].append(name)
     two = [gate for gate in gates if gate.name in noisy[2]]
     places = [gate.qubits for gate in two if gate.qubits is not None]

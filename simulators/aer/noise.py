@@ -1,16 +1,15 @@
-"""What every source of noise gives: circuits compiled for it, cut down to the qubits they use.
-
-Simulating three active qubits of 127 takes the memory of three.
-"""
+"""What every source of noise gives: circuits compiled for it, cut down to the qubits they use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from qiskit import QuantumCircuit
+from qiskit.quantum_info import Kraus, SuperOp
 from qiskit.transpiler import PassManager
 from qiskit.transpiler.exceptions import TranspilerError
 from qiskit_aer.noise import NoiseModel, QuantumError, ReadoutError
@@ -21,12 +20,33 @@ SEED: Final = 0
 """Of the transpiler: one Program has one layout, in every process."""
 
 
+class Channel:
+    """What an error does, in the two forms that Aer is quick with.
+
+    Attributes:
+        mixture: circuits with probabilities; a trajectory draws one of them.
+        ideal: whether it does nothing.
+    """
+
+    def __init__(self, mixture: QuantumError) -> None:
+        self.mixture = mixture
+        self.ideal = bool(mixture.ideal())
+
+    @cached_property
+    def whole(self) -> QuantumError:
+        """One operation that does it all to a density matrix.
+
+        Aer goes through a mixture, of 144 circuits for two qubits of some machines, at every run.
+        """
+        return QuantumError(Kraus(SuperOp(self.mixture)))
+
+
 class GateError(NamedTuple):
     """An error channel that acts after every gate of a name; on these qubits, or everywhere."""
 
     name: str
     qubits: tuple[int, ...] | None
-    channel: QuantumError
+    channel: Channel
 
 
 class ReadingError(NamedTuple):
@@ -43,7 +63,6 @@ class Patch:
     """Some qubits of a machine, numbered from zero.
 
     Attributes:
-        noise_model: their gate and readout errors, for Aer.
         confusion: (Q, 2, 2); [q, true, read] is the probability to read `true` as `read`.
 
     Args:
@@ -62,26 +81,32 @@ class Patch:
         passes: PassManager,
     ) -> None:
         index = {qubit: i for i, qubit in enumerate(active)}
-        self.noise_model = NoiseModel()
         self.confusion = np.tile(np.eye(2), (len(active), 1, 1))
         self._passes = passes
-        self._noisy: set[tuple[str, tuple[int, ...] | None]] = set()
+        self._noisy: dict[tuple[str, tuple[int, ...] | None], Channel] = {}
         for name, qubits, channel in gates:
             here = None if qubits is None else tuple(index.get(q, -1) for q in qubits)
-            if here is None and not channel.ideal():
-                self.noise_model.add_all_qubit_quantum_error(channel, name)
-                self._noisy.add((name, None))
-            elif here is not None and -1 not in here and not channel.ideal():
-                self.noise_model.add_quantum_error(channel, name, here, warnings=False)
-                self._noisy.add((name, here))
+            if not channel.ideal and (here is None or -1 not in here):
+                self._noisy[name, here] = channel
         # Those of single qubits come last, to replace the one of all.
         for qubit, probabilities in sorted(readings, key=lambda reading: reading.qubit is not None):
             if qubit is None:
                 self.confusion[:] = probabilities
             elif qubit in index:
                 self.confusion[index[qubit]] = probabilities
+
+    def noise_model(self, *, whole: bool) -> NoiseModel:
+        """The gate and readout errors for Aer, in the form for density matrices if `whole`."""
+        model = NoiseModel()
+        for (name, here), channel in self._noisy.items():
+            error = channel.whole if whole else channel.mixture
+            if here is None:
+                model.add_all_qubit_quantum_error(error, name)
+            else:
+                model.add_quantum_error(error, name, here, warnings=False)
         for i, probabilities in enumerate(self.confusion):
-            self.noise_model.add_readout_error(ReadoutError(probabilities), [i])
+            model.add_readout_error(ReadoutError(probabilities), [i])
+        return model
 
     def in_native_gates(self, circuit: QuantumCircuit) -> QuantumCircuit:
         """The circuit with its fixed one-qubit gates in gates of the machine."""
@@ -129,27 +154,6 @@ class Machine(Protocol):
             EngineError: the circuit is too wide, cannot be compiled, or no noise touches it.
         """
         ...
-
-
-def cut_down(native: QuantumCircuit) -> tuple[QuantumCircuit, tuple[int, ...], list[int]]:
-    """A compiled circuit on the qubits it uses.
-
-    Returns:
-        (circuit, layout, active): qubit active[i] of the machine became i, and qubit q of what was
-        compiled ends at layout[q].
-    """
-    if native.layout is None:
-        layout = list(range(native.num_qubits))
-    else:
-        layout = native.layout.final_index_layout(filter_ancillas=True)
-    gates = [one for one in native.data if one.name != "barrier"]
-    where = [[native.find_bit(q).index for q in gate.qubits] for gate in gates]
-    active = sorted({qubit for qubits in where for qubit in qubits}.union(layout))
-    index = {qubit: i for i, qubit in enumerate(active)}
-    reduced = QuantumCircuit(len(active))
-    for gate, qubits in zip(gates, where, strict=True):
-        reduced.append(gate.operation, [index[q] for q in qubits])
-    return reduced, tuple(index[q] for q in layout), active
 
 
 def transpiled(passes: PassManager, circuit: QuantumCircuit, source: str) -> QuantumCircuit:

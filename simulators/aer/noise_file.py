@@ -22,7 +22,7 @@ from qiskit_aer.noise import QuantumError
 from qiskit_aer.noise.noiseerror import NoiseError
 
 from qml.errors import ConfigError
-from qml.simulators.aer.noise import GateError, ReadingError
+from qml.simulators.aer.noise import Channel, GateError, ReadingError
 
 KEYS: Final = {
     "qerror": {"type", "id", "operations", "instructions", "probabilities", "gate_qubits"},
@@ -100,7 +100,8 @@ def _errors(text: str) -> list[Mapping[str, Any]]:
 def _gate_errors(error: Mapping[str, Any]) -> Iterator[GateError]:
     circuits = [_circuit(steps) for steps in error["instructions"]]
     probabilities = [float(p) for p in error["probabilities"]]
-    channel = QuantumError(list(zip(circuits, probabilities, strict=True)))
+    mixture = QuantumError(list(zip(circuits, probabilities, strict=True)))
+    channel = Channel(mixture)
     for name in error["operations"]:
         if name in NEVER:
             continue
@@ -112,9 +113,9 @@ def _gate_errors(error: Mapping[str, Any]) -> Iterator[GateError]:
                 f"has errors of {name!r}, which is no standard gate of Qiskit on one or two "
                 "qubits: no circuit compiled for the noise would have it."
             )
-        if gate.num_qubits != channel.num_qubits:
+        if gate.num_qubits != mixture.num_qubits:
             raise ValueError(
-                f"an error of {channel.num_qubits} qubit(s) cannot follow {name!r} on "
+                f"an error of {mixture.num_qubits} qubit(s) cannot follow {name!r} on "
                 f"{gate.num_qubits}"
             )
         for qubits in _places(error):

@@ -17,10 +17,10 @@ from qml.simulators.aer.noise import (
     GateError,
     Patch,
     ReadingError,
-    cut_down,
     refuse_wide,
     transpiled,
 )
+from qml.simulators.qiskit_circuit import cut_down
 
 
 class NoisyGates:

@@ -21,7 +21,7 @@ from qiskit_aer.library import SaveExpectationValue, SaveProbabilities, SetState
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import Probabilities, Program
 from qml.simulators.aer.compilation import Compiled
-from qml.simulators.aer.measurement import Group, asked, groups, pack
+from qml.simulators.measurement import Group, asked, groups, pack, terms
 from qml.simulators.qiskit_circuit import change_basis, sparse_pauli
 
 Answer = Sequence[Mapping[str, Any]]
@@ -83,8 +83,7 @@ class Expectations(Request):
                 else:
                     self._blocks.append((column, output))
                 continue
-            terms = zip(output.paulis, output.coefficients, strict=True)
-            varying = [(pauli, coefficient) for pauli, coefficient in terms if pauli.support]
+            varying = list(terms(output).items())
             if small and all(diagonal.accepts(pauli) for pauli, _ in varying):
                 diagonal.strings += [(column, pauli, factor) for pauli, factor in varying]
             elif varying:
@@ -183,12 +182,12 @@ class Distributions(Request):
 
 
 class Counts(Request):
-    """Sampled: counts of outcomes, one circuit per group."""
+    """Sampled: counts of outcomes, one circuit per group, all run equally often."""
 
     sampled = True
 
-    def __init__(self, program: Program, mask: NDArray[np.bool_], compiled: Compiled) -> None:
-        self._groups = groups(program, mask)
+    def __init__(self, found: Sequence[Group], compiled: Compiled) -> None:
+        self._groups = tuple(found)
         circuits = []
         for group in self._groups:
             circuit = in_basis(compiled, group)

@@ -16,7 +16,7 @@ from qiskit.transpiler.exceptions import TranspilerError
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import Program
 from qml.errors import EngineError
-from qml.simulators.qiskit_circuit import ROTATION_GATES, quantum_circuit
+from qml.simulators.qiskit_circuit import ROTATION_GATES, final_layout, quantum_circuit
 
 GATES: Final = (
     *(f"r{letters.lower()}" for letters in ROTATION_GATES),
@@ -85,10 +85,8 @@ def compiled(program: Program, passes: PassManager, machine: BackendV2 | None) -
     native.global_phase = 0  # it may hold parameters, and no value depends on it
     refuse_altered(native)
     index = {parameter: k for k, parameter in enumerate(parameters)}
-    layout = tuple(range(program.num_qubits))
-    if native.layout is not None:
-        layout = tuple(native.layout.final_index_layout(filter_ancillas=True))
-    return Compiled(native, tuple(index[p] for p in native.parameters), layout, machine)
+    slots = tuple(index[p] for p in native.parameters)
+    return Compiled(native, slots, final_layout(native), machine)
 
 
 def refuse_altered(circuit: QuantumCircuit) -> None:

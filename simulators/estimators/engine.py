@@ -19,7 +19,7 @@ from qml.errors import ConfigError, EngineError, JobError
 from qml.kinds import JobConfig
 from qml.simulators.base import Cost, Evaluation, Status
 from qml.simulators.estimators.compilation import Compiled, compiled, passes_for
-from qml.simulators.estimators.jobs import Job, failures, outcome, seconds_queued
+from qml.simulators.estimators.jobs import Hide, Job, failures, outcome, seconds_queued
 from qml.simulators.estimators.readout import Readout
 
 Pub = tuple[object, ...]
@@ -67,10 +67,12 @@ class PubEngine(ABC):
         device: where jobs run.
         precision: of the arithmetic, "double" or "single"; "-" where nobody tells.
         transpilations: how many Programs it has compiled.
+        hide: what to leave out of what a service says; None where there is no service.
     """
 
     device: str
     precision: str
+    hide: Hide | None = None
 
     def __init__(self, config: JobConfig, machine: BackendV2 | None) -> None:
         self.config = config
@@ -170,7 +172,7 @@ class PubEngine(ABC):
             return NOTHING
         pub = prepared.readout.pub(angles[: _different(len(angles), prepared)])
         with self._lock:
-            with failures(f"a job for {self.device}"):
+            with failures(f"a job for {self.device}", self.hide):
                 job = self.send(prepared.compiled, pub, self._shots(prepared.readout), seed, tag)
             self._jobs[job.job_id()] = job
         name: str = job.job_id()
@@ -190,7 +192,7 @@ class PubEngine(ABC):
         readout = prepared.readout
         if not readout:
             return Evaluation(readout.constants(rows), 0, 0, self.device, self.precision)
-        with failures(f"looking for job {job}"):
+        with failures(f"looking for job {job}", self.hide):
             running = self._jobs.get(job) or self.fetch(job)
         if running is None:
             raise JobError(
@@ -198,7 +200,8 @@ class PubEngine(ABC):
                 "it was deleted. It has to be sent again."
             )
         different = _different(rows, prepared)
-        evs = outcome(running, (len(readout.operators), different, readout.circuits), report)
+        shape = (len(readout.operators), different, readout.circuits)
+        evs = outcome(running, shape, report, self.hide)
         self._jobs.pop(job, None)  # a job keeps its circuits and results
         return Evaluation(
             np.repeat(readout.values(evs), rows // different, axis=0),

@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from qiskit.exceptions import QiskitError
 from qiskit.primitives import BasePrimitiveJob, PrimitiveJob
 
-from qml.errors import EngineError, JobError
+from qml.errors import EngineError, JobError, QMLError
 from qml.simulators.base import Status
 
 Job: TypeAlias = BasePrimitiveJob[Any, Any]
+
+Hide: TypeAlias = Callable[[str], str]
+"""Leaves out of a text what nobody may see."""
 
 FINAL: Final = frozenset({"DONE", "ERROR", "CANCELLED"})
 """The states that a job does not leave."""
@@ -28,8 +31,10 @@ LONGEST_PAUSE: Final = 10.0
 
 
 @contextmanager
-def failures(what: str) -> Iterator[None]:
+def failures(what: str, hide: Hide | None = None) -> Iterator[None]:
     """In this block, which calls an estimator or a service, its errors become ours.
+
+    With `hide`, what they say is told without what it leaves out, and no traceback shows them.
 
     Raises:
         EngineError: the request is one that would fail again.
@@ -37,16 +42,21 @@ def failures(what: str) -> Iterator[None]:
     """
     try:
         yield
+    except QMLError:
+        raise  # as it is: some of ours are ValueErrors or RuntimeErrors too
     except (TypeError, ValueError) as error:
-        raise EngineError(f"{what} was refused: {_told(error)}") from error
+        raise EngineError(f"{what} was refused: {_told(error, hide)}") from _cause(error, hide)
     except (QiskitError, OSError, RuntimeError) as error:
-        raise JobError(f"{what} failed: {_told(error)}") from error
+        raise JobError(f"{what} failed: {_told(error, hide)}") from _cause(error, hide)
 
 
 def outcome(
-    job: Job, shape: tuple[int, ...], report: Callable[[Status], None]
+    job: Job,
+    shape: tuple[int, ...],
+    report: Callable[[Status], None],
+    hide: Hide | None = None,
 ) -> NDArray[np.float64]:
-    """The expectation values of the one PUB of a job, waited for.
+    """The expectation values of the one PUB of a job, waited for; `hide` as in `failures`.
 
     Raises:
         JobError: it failed; what the service says is kept.
@@ -54,10 +64,10 @@ def outcome(
             error bar that is not finite.
     """
     name = job.job_id()
-    state = _waited_for(job, report)
+    state = _waited_for(job, report, hide)
     if state == "CANCELLED":
         raise EngineError(f"job {name} was cancelled, so it has no result. Nothing was sent again.")
-    with failures(f"job {name}"):
+    with failures(f"job {name}", hide):
         data = job.result()[0].data
     if state != "DONE":
         report(Status(name, "DONE"))
@@ -77,11 +87,11 @@ def outcome(
     return evs.real.astype(np.float64)
 
 
-def _waited_for(job: Job, report: Callable[[Status], None]) -> str:
+def _waited_for(job: Job, report: Callable[[Status], None], hide: Hide | None) -> str:
     """The last state seen: a final one, unless the job is a thread of this process."""
     pause, last = FIRST_PAUSE, None
     while True:
-        with failures(f"asking for the state of job {job.job_id()}"):
+        with failures(f"asking for the state of job {job.job_id()}", hide):
             status = Status(job.job_id(), _state(job), _position(job))
         if status != last:
             report(status)
@@ -93,7 +103,10 @@ def _waited_for(job: Job, report: Callable[[Status], None]) -> str:
 
 def seconds_queued(job: Job) -> float | None:
     """From its creation until it ran, as the service tells; None where it does not."""
-    times = _metrics(job).get("timestamps", {})
+    try:
+        times = _metrics(job).get("timestamps", {})
+    except (QiskitError, OSError, RuntimeError):
+        return None  # its values are here: nothing that has no effect on them may lose them
     try:
         created, running = (datetime.fromisoformat(times[key]) for key in ("created", "running"))
     except (KeyError, TypeError, ValueError):
@@ -119,7 +132,12 @@ def _metrics(job: Job) -> dict[str, Any]:
     return found
 
 
-def _told(error: Exception) -> str:
+def _told(error: Exception, hide: Hide | None) -> str:
     # Some errors of Qiskit are tuples of sentences.
     text = " ".join(map(str, error.args)) if len(error.args) > 1 else str(error)
-    return text or type(error).__name__
+    text = "; ".join([text or type(error).__name__, *getattr(error, "__notes__", ())])
+    return text if hide is None else hide(text)
+
+
+def _cause(error: Exception, hide: Hide | None) -> Exception | None:
+    return error if hide is None else None

@@ -9,7 +9,7 @@ group of such strings, and a group has as many circuits as its weight is worth.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from qiskit.quantum_info import PauliList
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import Expectation, Probabilities, Program
 from qml.simulators.estimators.compilation import Compiled
+from qml.simulators.measurement import allocation, asked, constants, terms
 
 Array = NDArray[np.float64]
 
@@ -54,13 +55,13 @@ class Readout:
         self, program: Program, outputs: NDArray[np.bool_], compiled: Compiled, parts: int
     ) -> None:
         self._compiled = compiled
-        self._constants = np.zeros(program.num_outputs)
+        self._constants = constants(program, outputs)
         self.operators: list[Mapping[Pauli, float]] = []
         self._weights: dict[Pauli, float] = {}
         self._sums: list[tuple[int, int]] = []
         self._blocks: list[Block] = []
         self._wanted = outputs
-        for column, output in _asked(program, outputs):
+        for column, output in asked(program, outputs):
             if isinstance(output, Probabilities):
                 self._add_block(column, output)
             else:
@@ -69,7 +70,7 @@ class Readout:
         self.groups = len(grouped)
         if parts > 1 and self.groups > 1:
             weights = [sum(self._weights[pauli] for pauli in group) for group in grouped]
-            copies = apportioned(weights, parts * self.groups)
+            copies = allocation(weights, parts * self.groups)
             groups = [group for group, n in zip(grouped, copies, strict=True) for _ in range(n)]
         else:
             groups, copies = [set(self._weights)], [1]
@@ -117,23 +118,19 @@ class Readout:
         for operator in self.operators:
             row = []
             for group in self._groups:
-                terms = {p: c for p, c in operator.items() if p in group}
-                terms = terms or {min(group): 1.0}
-                row.append({self._compiled.label(p): c for p, c in terms.items()})
+                inside = {p: c for p, c in operator.items() if p in group}
+                inside = inside or {min(group): 1.0}
+                row.append({self._compiled.label(p): c for p, c in inside.items()})
             table.append([row])
         return ObservablesArray(table)
 
     def _add_sum(self, column: int, output: Expectation) -> None:
-        terms: dict[Pauli, float] = {}
-        for pauli, coefficient in zip(output.paulis, output.coefficients, strict=True):
-            if not pauli.support:
-                self._constants[column] += coefficient
-            elif coefficient:
-                terms[pauli] = terms.get(pauli, 0.0) + coefficient
-                self._weights[pauli] = self._weights.get(pauli, 0.0) + abs(coefficient)
-        if terms:
+        strings = terms(output)
+        for pauli, coefficient in strings.items():
+            self._weights[pauli] = self._weights.get(pauli, 0.0) + abs(coefficient)
+        if strings:
             self._sums.append((column, len(self.operators)))
-            self.operators.append(terms)
+            self.operators.append(strings)
 
     def _add_block(self, column: int, output: Probabilities) -> None:
         self._blocks.append(Block(column, output.qubits, len(self.operators)))
@@ -151,32 +148,6 @@ class Readout:
         # Sorted, as estimators of Qiskit do: the number of groups may depend on the order.
         together = PauliList(sorted(strings)).group_commuting(qubit_wise=True)
         return [{strings[label] for label in group.to_labels()} for group in together]
-
-
-def apportioned(weights: list[float], seats: int) -> list[int]:
-    """How many of `seats` each weight gets: in proportion, whole, and each at least one.
-
-    (The divisor method of Webster and Sainte-Lague.)
-
-    >>> apportioned([6.0, 3.0, 0.1], 10)
-    [6, 3, 1]
-    """
-    given = np.ones(len(weights), dtype=int)
-    for _ in range(seats - len(weights)):
-        given[np.argmax(np.array(weights) / (given + 0.5))] += 1
-    counts: list[int] = given.tolist()
-    return counts
-
-
-def _asked(
-    program: Program, outputs: NDArray[np.bool_]
-) -> Iterator[tuple[int, Expectation | Probabilities]]:
-    """(first column, output) of every output with at least one column in the mask (M,)."""
-    column = 0
-    for output in program.outputs:
-        if outputs[column : column + output.size].any():
-            yield column, output
-        column += output.size
 
 
 def _distribution(moments: Array) -> Array:

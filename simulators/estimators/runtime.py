@@ -15,14 +15,15 @@ from qiskit.exceptions import QiskitError
 from qiskit.primitives import BaseEstimatorV2
 
 from qml.circuits.program import Program
-from qml.errors import ConfigError
+from qml.errors import ConfigError, EngineError
 from qml.kinds import RuntimeConfig
 from qml.simulators.base import Evaluation, Status
 from qml.simulators.estimators.compilation import Compiled
 from qml.simulators.estimators.engine import Prepared, Pub, PubEngine, precision_of
-from qml.simulators.estimators.jobs import Job
+from qml.simulators.estimators.jobs import Job, failures
 from qml.simulators.estimators.service import Mode, opened, runtime
-from qml.simulators.fake_devices import Part, cut_down, fake_device
+from qml.simulators.fake_devices import Part, fake_device
+from qml.simulators.qiskit_circuit import cut_down
 
 NEW_ESTIMATOR: Final = "qiskit_ibm_runtime.executor_estimator"
 
@@ -67,11 +68,12 @@ class RuntimeEngine(PubEngine):
             machine = fake_device(config.fake, "fake")
             self.precision = "double"
         else:
-            self.service, machine = opened(config)
+            self.service, machine, self.hide = opened(config)
             self.precision = "-"
         self.device = str(machine.name)
-        super().__init__(config, machine)
-        self._mode = Mode(config.mode)
+        with failures(f"asking for the gates of {self.device}", self.hide):
+            super().__init__(config, machine)
+        self._mode = Mode(config.mode, self.hide)
         self._executor = _executor()
         if self._executor is None and config.fake is not None and config.resilience_level:
             raise ConfigError(
@@ -120,7 +122,8 @@ class RuntimeEngine(PubEngine):
     def find(self, tag: str) -> str | None:
         if self.service is None:
             return None
-        found = self.service.jobs(limit=1, job_tags=[tag])
+        with failures("looking for a job by its tag", self.hide):
+            found = self.service.jobs(limit=1, job_tags=[tag])
         return str(found[0].job_id()) if found else None
 
     def runs(self, circuit: Compiled, pub: Pub, shots: int, groups: int) -> tuple[int, int]:
@@ -161,8 +164,7 @@ class RuntimeEngine(PubEngine):
         whole = super()._compile(program)
         if self.service is not None or self._machine is None:
             return whole
-        circuit, qubits = cut_down(whole.circuit, whole.layout)
-        layout = tuple(qubits.index(q) for q in whole.layout)
+        circuit, layout, qubits = cut_down(whole.circuit)
         return Compiled(circuit, whole.slots, layout, Part(self._machine, qubits))
 
     def _estimator(self, mode: Any, shots: int, seed: int, tag: str) -> BaseEstimatorV2:
@@ -185,8 +187,11 @@ class RuntimeEngine(PubEngine):
         """A session costs by the minute: nothing may leave one open, Ctrl-C included."""
         try:
             yield
-        except BaseException:
-            self._mode.close()
+        except BaseException as error:
+            try:
+                self._mode.close()
+            except EngineError as another:
+                error.add_note(str(another))
             raise
 
 

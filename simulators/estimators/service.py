@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
-from typing import Any
+from typing import Any, Final
 
 from qiskit.exceptions import QiskitError
 from qiskit.providers import BackendV2
+from qiskit.providers.exceptions import QiskitBackendNotFoundError
 
 from qml.errors import ConfigError, EngineError, MissingDependencyError, UnknownNameError, nearest
 from qml.kinds import RuntimeConfig
+from qml.simulators.estimators.jobs import Hide, failures
+
+DEFAULT: Final = "QISKIT_IBM_TOKEN"
+"""The variable in which qiskit-ibm-runtime itself looks for a token."""
 
 
 def runtime() -> Any:
@@ -27,8 +33,8 @@ def runtime() -> Any:
         ) from error
 
 
-def opened(config: RuntimeConfig) -> tuple[Any, BackendV2]:
-    """(the service, the machine `config.name` of it).
+def opened(config: RuntimeConfig) -> tuple[Any, BackendV2, Hide]:
+    """(the service, the machine `config.name` of it, what leaves the token out of a text).
 
     Raises:
         ConfigError: there is no token, or no account.
@@ -42,13 +48,44 @@ def opened(config: RuntimeConfig) -> tuple[Any, BackendV2]:
         "token": _token(config),
     }
     given = {key: value for key, value in arguments.items() if value is not None}
+    hide = hiding(config)
     try:
         service = runtime().QiskitRuntimeService(**given)
     except (QiskitError, OSError, ValueError) as error:
         # Not `from error`: what others put into their exceptions may hold the token.
-        told = str(error).replace(given.get("token") or "\0", "...")
-        raise EngineError(f"IBM's service could not be reached: {told}") from None
-    return service, _machine(service, config.name or "")
+        raise EngineError(f"IBM's service could not be reached: {hide(str(error))}") from None
+    return service, _machine(service, config.name or "", hide), hide
+
+
+def hiding(config: RuntimeConfig) -> Hide:
+    """What puts "..." in a text for every token that the service may be given."""
+    names = [name for name in (config.token_env, DEFAULT) if name is not None]
+    tokens = {token for name in names if (token := os.environ.get(name))}
+    if config.token_env is None:
+        tokens |= _saved_tokens()
+
+    def hide(text: str) -> str:
+        for token in sorted(tokens, key=len, reverse=True):  # one may be part of another
+            text = text.replace(token, "...")
+        return text
+
+    return hide
+
+
+def _saved_tokens() -> set[str]:
+    """Those of the saved accounts; what is wrong with their file is for the service to say."""
+    try:
+        with open(_file()) as stream:
+            accounts = json.load(stream)
+    except (OSError, ValueError):
+        return set()
+    saved = accounts.values() if isinstance(accounts, dict) else ()
+    found = {account.get("token") for account in saved if isinstance(account, dict)}
+    return {token for token in found if token and isinstance(token, str)}
+
+
+def _file() -> str:
+    return os.path.join(os.path.expanduser("~"), ".qiskit", "qiskit-ibm.json")
 
 
 def _token(config: RuntimeConfig) -> str | None:
@@ -61,8 +98,8 @@ def _token(config: RuntimeConfig) -> str | None:
             )
         return token
     # Asked for an account where no file is, qiskit-ibm-runtime writes an empty one.
-    file = os.path.join(os.path.expanduser("~"), ".qiskit", "qiskit-ibm.json")
-    if not os.path.exists(file) and (config.account or not os.environ.get("QISKIT_IBM_TOKEN")):
+    file = _file()
+    if not os.path.exists(file) and (config.account or not os.environ.get(DEFAULT)):
         raise ConfigError(
             f"there is no account of IBM Quantum: {file} does not exist. Name an environment "
             "variable that holds a token, as token_env = 'IBM_QUANTUM_TOKEN', or save an account "
@@ -71,17 +108,18 @@ def _token(config: RuntimeConfig) -> str | None:
     return None
 
 
-def _machine(service: Any, name: str) -> BackendV2:
+def _machine(service: Any, name: str, hide: Hide) -> BackendV2:
     try:
         machine: BackendV2 = service.backend(name)
-    except QiskitError as error:
-        try:
+    except QiskitBackendNotFoundError:
+        with failures("asking IBM's service which machines it has", hide):
             names = [one.name for one in service.backends()]
-        except QiskitError:
-            raise EngineError(f"IBM's service has no machine {name!r}: {error}") from error
         raise UnknownNameError(
             f"name = {name!r}: the account has no machine of that name; {nearest(name, names)}"
-        ) from error
+        ) from None
+    except (QiskitError, OSError, ValueError) as error:
+        told = hide(str(error))
+        raise EngineError(f"IBM's service did not give the machine {name!r}: {told}") from None
     return machine
 
 
@@ -91,8 +129,8 @@ class Mode:
     A batch or session is opened when the first job is sent, and closed by `close`.
     """
 
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
+    def __init__(self, kind: str, hide: Hide | None) -> None:
+        self._kind, self._hide = kind, hide
         self._machine: BackendV2 | None = None
         self._group: Any = None
 
@@ -107,7 +145,12 @@ class Mode:
         return self._group
 
     def close(self) -> None:
-        """Lets the machine go; jobs that were sent still run. A later job opens a new one."""
+        """Lets the machine go; jobs that were sent still run. A later job opens a new one.
+
+        Raises:
+            JobError: the service did not close it.
+        """
         group, self._group = self._group, None
         if group is not None:
-            group.close()
+            with failures(f"closing the {self._kind}", self._hide):
+                group.close()

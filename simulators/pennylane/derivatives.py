@@ -16,9 +16,9 @@ from pennylane.tape import QuantumScript
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import Expectation, Probabilities, Program
 from qml.errors import EngineError
+from qml.simulators.measurement import asked, terms
 from qml.simulators.pennylane.circuits import Wires, observable, operators, varying
 from qml.simulators.pennylane.devices import explained
-from qml.simulators.pennylane.measurement import asked, terms
 
 Array = NDArray[np.float64]
 

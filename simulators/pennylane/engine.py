@@ -16,6 +16,7 @@ from qml.circuits.program import Program
 from qml.errors import DifferentiationError, EngineError
 from qml.kinds import PennylaneConfig
 from qml.simulators.base import Cost, Evaluation
+from qml.simulators.measurement import constants
 from qml.simulators.pennylane import derivatives
 from qml.simulators.pennylane.circuits import operators, varying
 from qml.simulators.pennylane.devices import (
@@ -26,7 +27,7 @@ from qml.simulators.pennylane.devices import (
     run,
     takes_batches,
 )
-from qml.simulators.pennylane.measurement import Readout, constants, exact, groups, sampled
+from qml.simulators.pennylane.measurement import Readout, exact, sampled, together
 
 Array = NDArray[np.float64]
 
@@ -122,7 +123,7 @@ class PennylaneEngine:
     def cost(self, program: Program, rows: int, outputs: NDArray[np.bool_]) -> Cost:
         """See Engine.cost."""
         if self.config.shots is not None:
-            circuits = rows * len(groups(program, outputs))
+            circuits = rows * len(together(program, outputs))
             return Cost(circuits, self.config.shots * circuits, jobs=int(bool(circuits)))
         with alone():
             needed = int(bool(exact(program, outputs, range(program.num_qubits))))

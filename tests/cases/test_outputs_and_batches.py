@@ -20,6 +20,7 @@ from qml.errors import ObservableError
 from qml.settings import EngineConfig
 
 GRADIENTS = get_args(EngineConfig.model_fields["gradient"].annotation)
+"""Here "spsa" is as exact as the others: the kernels that are differentiated have one slot."""
 
 close = functools.partial(np.testing.assert_allclose, rtol=0, atol=6e-7)  # six decimals
 exactly = functools.partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9)
@@ -93,7 +94,7 @@ def test_outputs_need_not_commute(exact, gradient):
 def test_outputs_need_not_commute_with_shots(sampling, gradient):
     """PennyLaneAI/pennylane#5316; XX, YY and ZZ of a Bell pair have no variance."""
     t = np.pi / 2
-    with qml.use({"kind": sampling, "shots": 10_000}):
+    with qml.use({**sampling, "shots": 10_000}):
         values = bell(t)
         np.testing.assert_array_equal(values[:3], [1, -1, 1])
         assert abs(values[3]) < 0.05
@@ -122,7 +123,7 @@ def test_qubit_0_is_the_least_significant_bit(exact):
 
 def test_qubit_0_is_the_least_significant_bit_with_shots(sampling):
     """Qiskit/qiskit#1148, oqc-community/qat#116, qiskit-optimization#97."""
-    with qml.use({"kind": sampling, "shots": 20_000}):
+    with qml.use({**sampling, "shots": 20_000}):
         within(two_angles(), [0.274058, 0.017868, 0.664733, 0.043340], atol=0.015)
         np.testing.assert_array_equal(flipped(), [1, -1, -1, 1])
 

@@ -7,6 +7,7 @@ that the stand-in gives is a fake device, whose jobs run on this machine.
 
 import base64
 import io
+import json
 import logging
 import pickle
 import stat
@@ -20,7 +21,11 @@ import keras
 import numpy as np
 import pytest
 import qiskit_ibm_runtime
+from engines import EXACT, NOISY
 from qiskit.exceptions import QiskitError
+from qiskit.primitives import PrimitiveJob
+from qiskit.providers.exceptions import QiskitBackendNotFoundError
+from qiskit_ibm_runtime.executor_estimator import Estimator
 from qiskit_ibm_runtime.fake_provider import FakeManilaV2
 
 import qml
@@ -32,18 +37,13 @@ from qml.simulators.registry import engine
 
 MARKER = "mArKeR-0123456789-of-a-token"
 VARIABLE = "QML_TEST_TOKEN"
-FAKE = {"kind": "runtime", "fake": "FakeManilaV2", "shots": 64, "resilience_level": 0}
+FAKE = NOISY["runtime"] | {"shots": 64}
 REAL = {
     "kind": "runtime",
     "name": "ibm_manila",
     "token_env": VARIABLE,
     "shots": 64,
     "resilience_level": 0,
-}
-NEEDED = {
-    "runtime": {"fake": "FakeManilaV2"},
-    "estimator": {"factory": "qiskit.primitives:StatevectorEstimator"},
-    "pennylane": {"device": "default.qubit"},
 }
 
 
@@ -89,7 +89,7 @@ def test_every_door_refuses_a_misspelt_key_a_wrong_type_and_a_wrong_case(kind):
     for door in doors:
         for wrong, found in wrongs:
             with pytest.raises(ConfigError) as caught:
-                door({"kind": kind, **NEEDED.get(kind, {}), **wrong})
+                door({**NOISY, **EXACT}[kind] | wrong)
             assert found in str(caught.value)
     assert layer.backend == KINDS["reference"]()
 
@@ -103,13 +103,10 @@ def test_shots_that_are_no_integer_or_misspelt_never_run(key):
     assert not runs
 
 
-EXACT = {"statevector": {}, "reference": {}, "aer": {}, "xla": {}, "pennylane": NEEDED["pennylane"]}
-
-
 @pytest.mark.parametrize("kind", EXACT)
 @pytest.mark.parametrize("gradient", ["adjoint", "parameter_shift", "spsa"])
 def test_the_gradient_that_was_asked_for_is_the_one_that_runs_or_it_is_refused(kind, gradient):
-    table = {"kind": kind, **EXACT[kind]}
+    table = EXACT[kind]
 
     def by_table():
         return jax.jacrev(lambda t: ansatz(X, t, backend={**table, "gradient": gradient}))(THETA)
@@ -351,6 +348,62 @@ def test_what_a_service_says_is_shown_without_the_token(token, failure, monkeypa
         ansatz(X, THETA, backend=REAL)
     assert not holds_token(str(caught.value).encode())
     # Its own error hangs on ours, but no traceback shows it.
+    assert not holds_token("".join(traceback.format_exception(caught.value)).encode())
+
+
+def refused(*given, **keys):
+    raise QiskitError("refused", f"Authorization: Bearer {MARKER}")
+
+
+PLACES = {
+    "the machine": (Service, "backend"),
+    "the machines": (Service, "backends"),
+    "its gates": (FakeManilaV2, "target"),
+    "sending": (Estimator, "run"),
+    "a session": (qiskit_ibm_runtime.Session, "__init__"),
+    "finding": (Service, "jobs"),
+    "fetching": (Service, "job"),
+    "the state": (PrimitiveJob, "status"),
+    "the result": (PrimitiveJob, "result"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_whatever_a_service_refuses_it_is_told_without_the_token(token, place, monkeypatch):
+    backend = {**REAL, "retries": 0, "mode": "session" if place == "a session" else "job"}
+    if place == "the machines":
+        nowhere = QiskitBackendNotFoundError("No backend matches the criteria.")
+        monkeypatch.setattr(Service, "backend", lambda *_: (_ for _ in ()).throw(nowhere))
+    where, name = PLACES[place]
+    monkeypatch.setattr(where, name, property(refused) if name == "target" else refused)
+
+    def ask():
+        if place in ("finding", "fetching"):
+            runner = engine(resolve(backend))
+            program = ansatz.program(X, THETA)
+            if place == "finding":
+                runner.find("tag")
+            outputs = np.ones(2, np.bool_)
+            runner.collect("job-1", program, 1, outputs=outputs, report=lambda status: None)
+        ansatz(X, THETA, backend=backend)
+
+    with pytest.raises(EngineError, match=r"refused.*Authorization: Bearer \.\.\.") as caught:
+        ask()
+    assert not holds_token("".join(traceback.format_exception(caught.value)).encode())
+    assert not holds_token(pickle.dumps(caught.value))
+
+
+def test_the_token_of_a_saved_account_is_left_out_too(token, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in (VARIABLE, "QISKIT_IBM_TOKEN"):
+        monkeypatch.delenv(name)
+    (tmp_path / ".qiskit").mkdir()
+    accounts = {"lab": {"token": MARKER, "channel": "ibm_cloud"}, "other": {"token": MARKER[:9]}}
+    (tmp_path / ".qiskit" / "qiskit-ibm.json").write_text(json.dumps(accounts))
+    monkeypatch.setattr(qiskit_ibm_runtime, "QiskitRuntimeService", refused)
+    account = {key: value for key, value in REAL.items() if key != "token_env"} | {"account": "lab"}
+    with pytest.raises(EngineError, match=r"Bearer \.\.\.") as caught:
+        ansatz(X, THETA, backend=account)
     assert not holds_token("".join(traceback.format_exception(caught.value)).encode())
 
 

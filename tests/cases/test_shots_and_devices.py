@@ -10,9 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import engines
 import jax
 import numpy as np
 import pytest
+from engines import EXACT
 
 import qml
 from qml import qkernel
@@ -33,21 +35,22 @@ def cosine(qc, t):
 
 def test_no_shots_means_exact_and_the_run_says_so(sampling):
     """Qiskit/qiskit-aer#1820: «no shots» meant 1024."""
-    for table in ({"kind": sampling}, {"kind": sampling, "shots": None}):
+    exact = EXACT[sampling["kind"]]
+    for table in (exact, {**exact, "shots": None}):
         with qml.use(table):
             values = [float(cosine(0.5)) for _ in range(3)]
             exactly(values, np.full(3, np.cos(0.5)))
             assert qml.last_run().shots == 0
     with pytest.raises(ConfigError, match="'shots' must be an integer from 1"):
-        cosine(0.5, backend={"kind": sampling, "shots": 0})
-    assert cosine(0.5, backend={"kind": sampling, "shots": 77}) != np.cos(0.5)
+        cosine(0.5, backend={**sampling, "shots": 0})
+    assert cosine(0.5, backend={**sampling, "shots": 77}) != np.cos(0.5)
     assert qml.last_run().shots == 77
 
 
 @pytest.mark.slow
 def test_successive_gradients_are_independent_under_one_seed(sampling):
     """Qiskit/qiskit-metapackage#1586: std cos(0.5)/sqrt(2000) = 0.0196, mean -0.4794."""
-    with qml.use({"kind": sampling, "shots": 1000, "seed": 5}), recorded() as runs:
+    with qml.use({**sampling, "shots": 1000, "seed": 5}), recorded() as runs:
         gradient = jax.grad(cosine)
         found = np.array([gradient(0.5) for _ in range(400)])
     gradients = [run for run in runs if run.primitive == "expval_vjp"]
@@ -67,7 +70,7 @@ jax.config.update("jax_enable_x64", True)
 def cosine(qc, t):
     qc.rx(t, 0)
     return qml.Z(0)
-with qml.use({"kind": KIND, "shots": 1000, "seed": 5}):
+with qml.use({**TABLE, "shots": 1000, "seed": 5}):
     print([float(jax.grad(cosine)(0.5)) for _ in range(4)])
 """
 
@@ -75,7 +78,7 @@ with qml.use({"kind": KIND, "shots": 1000, "seed": 5}):
 @pytest.mark.slow
 def test_the_same_program_draws_the_same_sequence_in_a_fresh_process(sampling):
     """Qiskit/qiskit-metapackage#1586."""
-    script = SEQUENCE.replace("KIND", repr(sampling))
+    script = SEQUENCE.replace("TABLE", repr(sampling))
     first, second = (run_python(script) for _ in range(2))
     assert first == second
     assert len(set(first.split(","))) == 4
@@ -169,7 +172,8 @@ def test_a_misspelt_gradient_is_refused_with_the_nearest_name(exact):
 
 def run_python(script):
     """What a fresh process prints."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    places = os.pathsep.join(map(str, (ROOT, Path(engines.__file__).parent)))
+    environment = {**os.environ, "PYTHONPATH": places}
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         env=environment,

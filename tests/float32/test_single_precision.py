@@ -4,16 +4,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from engines import EXACT
 
 import qml
 from qml import qkernel
-from qml.simulators.registry import ENGINES
 
 
-@pytest.fixture(autouse=True, params=sorted(ENGINES))
+@pytest.fixture(autouse=True, params=EXACT)
 def backend(request):
     assert not jax.config.jax_enable_x64, "this folder runs in a process with QML_TEST_X64=0"
-    with qml.use(request.param):
+    with qml.use(EXACT[request.param]):
         yield
 
 

@@ -124,6 +124,23 @@ def test_two_thousand_rows_are_split_to_the_limit_and_merged_in_order():
     assert (found.jobs, found.shots, found.device, found.precision) == (7, 2000 * SHOTS, "lab", "-")
 
 
+@pytest.mark.parametrize("journals", [False, True])
+def test_constants_are_neither_paid_for_nor_journalled_nor_a_job(ledger, tmp_path, journals):
+    @dataclass
+    class Constant(Lab):
+        def cost(self, program, rows, outputs):
+            return Cost(0, 0, 0)
+
+        def expval(self, program, angles, *, outputs, seed):
+            return Evaluation(np.ones((len(angles), 2)), 0, 0, "lab", "-")
+
+    lab = Constant()
+    answer = ask(lab, 3, budget={"jobs": 1}, journal=journals)
+    assert (answer.jobs, answer.shots, lab.events) == (0, 0, [])
+    assert ledger.spent(JobConfig(kind="lab")) == Spending(0, 0)
+    assert not (tmp_path / ".qml").exists()
+
+
 @pytest.mark.parametrize(("count", "parts"), [(1, 1), (299, 1), (300, 1), (301, 2), (600, 2)])
 def test_there_are_no_more_jobs_than_needed(count, parts):
     lab = Lab(most=300)

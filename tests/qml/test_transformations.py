@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from engines import EXACT
 from jax.experimental import jet
 from jax.test_util import check_grads
 
@@ -13,7 +14,6 @@ import qml
 from qml import qkernel
 from qml.errors import EngineError
 from qml.execution import recorded
-from qml.simulators.registry import ENGINES
 
 close = lambda found, expected: np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
@@ -38,10 +38,10 @@ XS = jnp.linspace(-2, 2, 12).reshape(3, 2, 2)
 WS = jnp.linspace(-1, 1, 8).reshape(2, 4)
 
 
-@pytest.fixture(params=sorted(ENGINES))
+@pytest.fixture(params=EXACT)
 def kind(request):
     """The test runs on an engine without shots; its name."""
-    with qml.use(request.param):
+    with qml.use(EXACT[request.param]):
         yield request.param
 
 
@@ -217,9 +217,9 @@ def test_a_scan_over_keys_draws_what_calls_with_these_keys_draw():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("derivative", [jax.grad, jax.jacfwd], ids=["reverse", "forward"])
-@pytest.mark.parametrize("engine", sorted(ENGINES.keys() - {"xla"}))  # that in test_xla
+@pytest.mark.parametrize("engine", sorted(EXACT.keys() - {"xla"}))  # that in test_xla
 def test_six_derivatives_of_a_rotation_are_those_of_the_cosine(engine, derivative):
-    function = lambda t: cosine(t, backend=engine)
+    function = lambda t: cosine(t, backend=EXACT[engine])
     for k in range(1, 7):
         function = derivative(function)
         for value in (function(0.3), jax.jit(function)(0.3)):
@@ -270,12 +270,12 @@ def random_kernel(seed):
 @pytest.mark.parametrize(
     "engine",
     # 0.5 to 2 minutes to compile there
-    [*sorted(ENGINES.keys() - {"xla"}), pytest.param("xla", marks=pytest.mark.full)],
+    [*sorted(EXACT.keys() - {"xla"}), pytest.param("xla", marks=pytest.mark.full)],
 )
 def test_three_orders_agree_with_differences_of_the_order_below(engine, seed):
     p = jnp.asarray(np.random.default_rng(seed).uniform(-3, 3, 3))
     random = random_kernel(seed)
-    function = jax.jit(lambda p: random(p, backend=engine))
+    function = jax.jit(lambda p: random(p, backend=EXACT[engine]))
     check_grads(function, (p,), order=3, modes=("fwd", "rev"))
 
 
@@ -284,14 +284,14 @@ def test_three_orders_agree_with_differences_of_the_order_below(engine, seed):
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (1, 1)], ids=str)
 @pytest.mark.parametrize("jit", [lambda f: f, jax.jit], ids=["eager", "jit"])
-@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("engine", EXACT)
 def test_a_batch_of_none_asks_nothing_and_one_of_one_keeps_its_axis(shape, jit, engine):
     xs = jnp.broadcast_to(X, (*shape, 2))
     derivatives = [lambda f: f, lambda f: jax.jacrev(f, 1), lambda f: jax.jacfwd(f)]
     derivatives += [lambda f: jax.hessian(f, 1)] if jit is jax.jit else []
     for derivative in derivatives:
         single = jax.jit(derivative(closed_form))(X, W)
-        f = derivative(lambda x, w: kernel(x, w, backend=engine))
+        f = derivative(lambda x, w: kernel(x, w, backend=EXACT[engine]))
         for _ in shape:
             f = jax.vmap(f, (0, None))
         with recorded() as runs:
@@ -302,11 +302,11 @@ def test_a_batch_of_none_asks_nothing_and_one_of_one_keeps_its_axis(shape, jit, 
 
 
 @pytest.mark.parametrize("size", [0, 1])
-@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("engine", EXACT)
 def test_weights_have_a_gradient_from_a_batch_of_none_and_of_one(engine, size):
     xs = X[None][:size]
     slope = lambda f: jax.grad(lambda w: jax.vmap(f, (0, None))(xs, w).sum())
-    found = slope(lambda x, w: kernel(x, w, backend=engine))
+    found = slope(lambda x, w: kernel(x, w, backend=EXACT[engine]))
     close(jax.jit(found)(W), slope(closed_form)(W))
     close(found(W), slope(closed_form)(W))
 
@@ -388,7 +388,7 @@ def test_double_precision_may_be_switched_off_and_on_again(kind):
                 np.testing.assert_allclose(found, expected, atol=1e-12 if double else 1e-6)
 
 
-@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("engine", EXACT)
 def test_taylor_mode_is_refused_with_what_to_do(engine):
     with pytest.raises(EngineError, match=r"jax.experimental.jet.*Nest jax.jvp"):
-        jet.jet(lambda t: cosine(t, backend=engine), (0.3,), ((1.0, 0.0),))
+        jet.jet(lambda t: cosine(t, backend=EXACT[engine]), (0.3,), ((1.0, 0.0),))

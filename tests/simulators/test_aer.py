@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from numpy.typing import NDArray
+from programs import gate, program, ry
 from qiskit import QuantumCircuit
 from qiskit.providers import JobV1
-from qiskit.quantum_info import Operator, Pauli as QiskitPauli, Statevector, random_unitary
+from qiskit.quantum_info import random_unitary
 from qiskit.result import Result
 from qiskit_aer import AerSimulator
 from qiskit_aer.backends import aer_compiler, aer_simulator, aerbackend
@@ -20,7 +20,6 @@ from qml.circuits.gates import FIXED
 from qml.circuits.paulis import Pauli, PauliSum, X, Y, Z
 from qml.circuits.program import (
     CONSTANT,
-    AngleMap,
     Expectation,
     Fixed,
     Probabilities,
@@ -30,6 +29,7 @@ from qml.circuits.program import (
 )
 from qml.errors import DeviceError, EngineError
 from qml.kinds import AerConfig
+from qml.oracle import expval as oracle
 from qml.simulators.aer import engine as engine_module
 from qml.simulators.aer.engine import AerEngine
 from qml.simulators.aer.requests import LAPS
@@ -46,56 +46,9 @@ def assemble(request: pytest.FixtureRequest) -> Iterator[bool]:
         yield request.param
 
 
-def program(
-    num_qubits: int,
-    operations: Iterable[Rotation | Fixed],
-    outputs: Iterable[Expectation | Probabilities],
-) -> Program:
-    """A hand-made Program; its slots are those of its operations."""
-    operations = tuple(operations)
-    slots = [o.slot for o in operations if isinstance(o, Rotation)]
-    nothing = np.zeros(0, np.int32)
-    angles = AngleMap(0, nothing, nothing, np.zeros(0), np.zeros(max(slots, default=-1) + 1))
-    return Program(num_qubits, operations, tuple(outputs), angles)
-
-
-def ry(qubit: int, slot: int) -> Rotation:
-    return Rotation(Pauli(1 << qubit, 1 << qubit), slot)
-
-
-def gate(name: str, *qubits: int) -> Fixed:
-    return Fixed(name, qubits, FIXED[name])
-
-
 def evaluate(engine: AerEngine, program: Program, angles: Any, seed: int = 0) -> Evaluation:
     rows = np.asarray(angles, np.float64)
     return engine.expval(program, rows, outputs=np.ones(program.num_outputs, np.bool_), seed=seed)
-
-
-def oracle(program: Program, angles: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The values by Qiskit's Statevector, every operation a matrix."""
-    n = program.num_qubits
-    table = []
-    for row in angles:
-        state = Statevector.from_int(0, 2**n)
-        for operation in program.operations:
-            if isinstance(operation, Fixed):
-                state = state.evolve(Operator(operation.matrix), list(operation.qubits))
-            else:
-                constant = operation.slot == CONSTANT
-                half = (operation.angle if constant else row[operation.slot]) / 2
-                rotated = state.evolve(QiskitPauli(operation.pauli.label(n)))
-                state = np.cos(half) * state - 1j * np.sin(half) * rotated
-        values: list[float] = []
-        for output in program.outputs:
-            if isinstance(output, Probabilities):
-                values.extend(state.probabilities(list(output.qubits)))
-            else:
-                strings = [QiskitPauli(p.label(n)) for p in output.paulis]
-                terms = zip(output.coefficients, strings, strict=True)
-                values.append(sum(c * state.expectation_value(p).real for c, p in terms))
-        table.append(values)
-    return np.array(table).reshape(len(angles), program.num_outputs)
 
 
 def random_pauli(rng: np.random.Generator, qubits: Sequence[int], weight: int) -> Pauli:
@@ -281,7 +234,12 @@ def test_a_request_is_one_run_and_a_program_one_transpilation(
 ) -> None:
     transpiled = []
     transpile = engine_module.compiled
-    monkeypatch.setattr(engine_module, "compiled", lambda *a: transpiled.append(a) or transpile(*a))
+
+    def spied(*given: Any, **keys: Any) -> Any:
+        transpiled.append(given)
+        return transpile(*given, **keys)
+
+    monkeypatch.setattr(engine_module, "compiled", spied)
     engine = spy.engine(AerConfig())
     for step in range(50):
         again = layers(3, 2, [Z(0), Z(1), Z(2)])  # equal, another object

@@ -1,25 +1,21 @@
 """Circuits assembled once: the same bits as by Aer's public run, and that run where it must be."""
 
-from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import pytest
+from programs import gate, program, ry
 from qiskit.quantum_info import random_unitary
 from qiskit_aer.backends import aer_compiler, aer_simulator, aerbackend
 from qiskit_aer.noise import NoiseModel
 
-from qml.circuits.gates import FIXED
-from qml.circuits.paulis import Pauli, PauliSum, X, Y, Z
+from qml.circuits.paulis import Pauli, X, Y, Z
 from qml.circuits.program import (
-    AngleMap,
-    Expectation,
     Fixed,
     Probabilities,
     Program,
     Rotation,
-    expectation,
 )
 from qml.kinds import AerConfig
 from qml.simulators.aer.engine import AerEngine
@@ -39,27 +35,6 @@ CONFIGS = (
         {"noise": "FakeManilaV2", "shots": 50, "method": "statevector"}, marks=pytest.mark.slow
     ),
 )
-
-
-def program(
-    num_qubits: int,
-    operations: Iterable[Rotation | Fixed],
-    outputs: Iterable[Expectation | Probabilities | PauliSum],
-) -> Program:
-    operations = tuple(operations)
-    slots = [o.slot for o in operations if isinstance(o, Rotation)]
-    nothing = np.zeros(0, np.int32)
-    angles = AngleMap(0, nothing, nothing, np.zeros(0), np.zeros(max(slots, default=-1) + 1))
-    made = tuple(expectation(o) if isinstance(o, PauliSum) else o for o in outputs)
-    return Program(num_qubits, operations, made, angles)
-
-
-def ry(qubit: int, slot: int) -> Rotation:
-    return Rotation(Pauli(1 << qubit, 1 << qubit), slot)
-
-
-def gate(name: str, *qubits: int) -> Fixed:
-    return Fixed(name, qubits, FIXED[name])
 
 
 OUTPUTS = (

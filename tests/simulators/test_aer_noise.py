@@ -1,38 +1,34 @@
 """The Aer engine with the noise of a machine: never noiseless, exact and sampled alike."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import psutil
 import pytest
+from programs import gate, program, ry, rz
 from qiskit import QuantumCircuit, transpile
 from qiskit.circuit import Measure, Parameter
 from qiskit.circuit.library import XGate
+from qiskit.quantum_info import SuperOp
 from qiskit.transpiler import InstructionProperties, PassManager, Target
 from qiskit.transpiler.exceptions import TranspilerError
 from qiskit_aer import AerSimulator
 from qiskit_aer.noise import depolarizing_error
 from qiskit_ibm_runtime.fake_provider import FakeManilaV2
 
-from qml.circuits.gates import FIXED
-from qml.circuits.paulis import Pauli, PauliSum, X, Y, Z
+from qml.circuits.paulis import PauliSum, X, Y, Z
 from qml.circuits.program import (
-    AngleMap,
-    Expectation,
-    Fixed,
     Probabilities,
     Program,
-    Rotation,
-    expectation,
 )
 from qml.errors import EngineError, MissingDependencyError, UnknownNameError
 from qml.kinds import AerConfig
 from qml.simulators.aer.compilation import Bindings, with_plain_parameters
 from qml.simulators.aer.engine import AerEngine
 from qml.simulators.aer.fake_device import patch_of
-from qml.simulators.aer.noise import GateError, Patch
+from qml.simulators.aer.noise import Channel, GateError, Patch
 from qml.simulators.base import Evaluation
 
 MANILA = "FakeManilaV2"
@@ -44,31 +40,6 @@ def assemble(request: pytest.FixtureRequest) -> Iterator[bool]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(AerEngine.__init__, "__kwdefaults__", {"assemble": request.param})
         yield request.param
-
-
-def program(
-    num_qubits: int,
-    operations: Iterable[Rotation | Fixed],
-    outputs: Iterable[Expectation | Probabilities | PauliSum],
-) -> Program:
-    operations = tuple(operations)
-    slots = [o.slot for o in operations if isinstance(o, Rotation)]
-    nothing = np.zeros(0, np.int32)
-    angles = AngleMap(0, nothing, nothing, np.zeros(0), np.zeros(max(slots, default=-1) + 1))
-    made = tuple(expectation(o) if isinstance(o, PauliSum) else o for o in outputs)
-    return Program(num_qubits, operations, made, angles)
-
-
-def ry(qubit: int, slot: int) -> Rotation:
-    return Rotation(Pauli(1 << qubit, 1 << qubit), slot)
-
-
-def rz(qubit: int, slot: int) -> Rotation:
-    return Rotation(Pauli(0, 1 << qubit), slot)
-
-
-def gate(name: str, *qubits: int) -> Fixed:
-    return Fixed(name, qubits, FIXED[name])
 
 
 def evaluate(engine: AerEngine, program: Program, angles: Any, seed: int = 0) -> Evaluation:
@@ -192,13 +163,14 @@ def three_qubits() -> Target:
     return target
 
 
-def test_a_depolarised_flip_and_its_readout_follow_the_formula() -> None:
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "mixture"])
+def test_a_depolarised_flip_and_its_readout_follow_the_formula(whole: bool) -> None:
     """A gate error e is depolarising by p = 2 e; then <Z> is -(1 - p), and each outcome misread."""
-    patch = patch_of(three_qubits(), [2, 1])
+    patch = patch_of(three_qubits(), [2, 1], {})
     circuit = QuantumCircuit(2)
     circuit.x([0, 1])
     circuit.save_probabilities([0, 1])
-    simulator = AerSimulator(method="density_matrix", noise_model=patch.noise_model)
+    simulator = AerSimulator(method="density_matrix", noise_model=patch.noise_model(whole=whole))
     true = simulator.run(circuit).result().data(0)["probabilities"]
     z = np.array([[1, -1, 1, -1], [1, 1, -1, -1]])
     np.testing.assert_allclose(z @ true, [-(1 - 0.10), -(1 - 0.04)], atol=1e-12)
@@ -214,7 +186,7 @@ def test_a_depolarised_flip_and_its_readout_follow_the_formula() -> None:
 
 
 def test_confusion_takes_each_qubit_by_its_own_rates() -> None:
-    patch = patch_of(three_qubits(), [2, 1, 0])
+    patch = patch_of(three_qubits(), [2, 1, 0], {})
     true = np.random.default_rng(0).dirichlet(np.ones(8), size=2)
     rates = [
         np.array(
@@ -228,6 +200,33 @@ def test_confusion_takes_each_qubit_by_its_own_rates() -> None:
     # Qubits 2, 0, 1 of the patch are 0, 2, 1 of the machine; the first is the least significant.
     whole = np.kron(rates[2], np.kron(rates[1], rates[0]))
     np.testing.assert_allclose(patch.misread(true, (2, 0, 1)), true @ whole, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", [MANILA, "FakeSherbrooke"])
+def test_a_density_matrix_goes_through_each_error_once_and_a_trajectory_draws_one(
+    name: str,
+) -> None:
+    exact, sampled = (
+        AerEngine(AerConfig(noise=name, **keys))
+        for keys in ({}, {"shots": 9, "method": "statevector"})
+    )
+    whole, mixed = (engine._compiled(GHZ3).noise_model for engine in (exact, sampled))
+    pairs = [
+        (whole._local_quantum_errors[gate][at], error)
+        for gate, errors in mixed._local_quantum_errors.items()
+        for at, error in errors.items()
+    ]
+    assert {one.size for one, _ in pairs} == {1} and max(many.size for _, many in pairs) > 8
+    for one, many in pairs:
+        np.testing.assert_allclose(SuperOp(one).data, SuperOp(many).data, rtol=0, atol=1e-12)
+
+
+def test_what_an_error_does_is_worked_out_once_for_a_machine() -> None:
+    engine = AerEngine(AerConfig(noise=MANILA))
+    first = engine._compiled(ghz(2, Z(0))).patch
+    found = [engine._compiled(ghz(n, Z(0), Z(1))).patch for n in (2, 2, 3)]
+    channels = [{id(channel) for channel in patch._noisy.values()} for patch in (first, *found)]
+    assert channels[0] == channels[1] and channels[0] & channels[3]
 
 
 def test_three_qubits_of_127_take_the_memory_of_three() -> None:
@@ -297,7 +296,7 @@ def test_an_expression_that_is_not_affine_is_refused() -> None:
 
 def test_noise_that_touches_nothing_is_an_error() -> None:
     """Neither by its name nor by its place."""
-    errors = [GateError("ecr", (2, 1), depolarizing_error(0.1, 2))]
+    errors = [GateError("ecr", (2, 1), Channel(depolarizing_error(0.1, 2)))]
     patch = Patch([1, 2], errors, [], PassManager())
     circuit = QuantumCircuit(2)
     circuit.h(0)

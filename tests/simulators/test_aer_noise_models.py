@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from programs import gate, program
 from qiskit import QuantumCircuit
 from qiskit.quantum_info import DensityMatrix, Operator
 from qiskit_aer import AerSimulator
@@ -24,12 +25,10 @@ from qiskit_ibm_runtime.fake_provider import FakeManilaV2
 from qml.circuits.gates import FIXED
 from qml.circuits.paulis import Pauli, X, Y, Z
 from qml.circuits.program import (
-    AngleMap,
     Fixed,
     Probabilities,
     Program,
     Rotation,
-    expectation,
 )
 from qml.errors import ConfigError, EngineError
 from qml.kinds import AerConfig, Noise
@@ -38,19 +37,6 @@ from qml.simulators.aer.machines import GATES
 from qml.simulators.qiskit_circuit import quantum_circuit
 
 Save = Callable[[NoiseModel], str]
-
-
-def program(num_qubits: int, operations: Any, outputs: Any) -> Program:
-    operations = tuple(operations)
-    slots = [o.slot for o in operations if isinstance(o, Rotation)]
-    nothing = np.zeros(0, np.int32)
-    angles = AngleMap(0, nothing, nothing, np.zeros(0), np.zeros(max(slots, default=-1) + 1))
-    made = tuple(o if isinstance(o, Probabilities) else expectation(o) for o in outputs)
-    return Program(num_qubits, operations, made, angles)
-
-
-def gate(name: str, *qubits: int) -> Fixed:
-    return Fixed(name, qubits, FIXED[name])
 
 
 def unitary(matrix: Any, *qubits: int) -> Fixed:

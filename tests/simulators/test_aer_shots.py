@@ -1,27 +1,21 @@
 """The Aer engine with shots: honest statistics, independent draws, reproducible by the seed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from programs import gate, program, rx, ry
 
-from qml.circuits.gates import FIXED
 from qml.circuits.paulis import Pauli, PauliSum, X, Y, Z
 from qml.circuits.program import (
-    AngleMap,
-    Expectation,
-    Fixed,
     Probabilities,
     Program,
-    Rotation,
-    expectation,
 )
 from qml.kinds import AerConfig
 from qml.simulators.aer import engine as engine_module
 from qml.simulators.aer.engine import AerEngine
-from qml.simulators.aer.measurement import groups
 from qml.simulators.base import Evaluation
 
 METHODS = ("statevector", "density_matrix", "matrix_product_state")
@@ -33,31 +27,6 @@ def assemble(request: pytest.FixtureRequest) -> Iterator[bool]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(AerEngine.__init__, "__kwdefaults__", {"assemble": request.param})
         yield request.param
-
-
-def program(
-    num_qubits: int,
-    operations: Iterable[Rotation | Fixed],
-    outputs: Iterable[Expectation | Probabilities | PauliSum],
-) -> Program:
-    operations = tuple(operations)
-    slots = [o.slot for o in operations if isinstance(o, Rotation)]
-    nothing = np.zeros(0, np.int32)
-    angles = AngleMap(0, nothing, nothing, np.zeros(0), np.zeros(max(slots, default=-1) + 1))
-    made = tuple(expectation(o) if isinstance(o, PauliSum) else o for o in outputs)
-    return Program(num_qubits, operations, made, angles)
-
-
-def rx(qubit: int, slot: int) -> Rotation:
-    return Rotation(Pauli(1 << qubit, 0), slot)
-
-
-def ry(qubit: int, slot: int) -> Rotation:
-    return Rotation(Pauli(1 << qubit, 1 << qubit), slot)
-
-
-def gate(name: str, *qubits: int) -> Fixed:
-    return Fixed(name, qubits, FIXED[name])
 
 
 def bell(*outputs: PauliSum | Probabilities) -> Program:
@@ -210,24 +179,57 @@ def test_commuting_strings_share_a_measurement() -> None:
     np.testing.assert_array_equal(only.values[:, 1:], 0)
 
 
-def test_strings_of_a_group_agree_wherever_they_meet() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        strings = {
-            Pauli.from_letters(rng.choice(list("IXYZ"), size=5), range(5)): float(rng.normal())
-            for _ in range(30)
-        }
-        outputs = [PauliSum(strings), Probabilities((3, 1))]
-        made = groups(program(5, [], outputs), np.ones(5, np.bool_))
-        found = [pauli for group in made for _, pauli, _ in group.strings]
-        assert sorted(found) == sorted(p for p in strings if p.support)
-        assert sum(len(group.blocks) for group in made) == 1
-        assert len(made) < len(found)
-        for group in made:
-            for _, pauli, _ in group.strings:
-                assert pauli.letters(pauli.support) == group.basis.letters(pauli.support)
-            for _, qubits in group.blocks:
-                assert group.basis.letters(qubits) == "Z" * len(qubits)
+# S H |0> lies along Y: measuring X and measuring Z are both fair coins.
+ALONG_Y = [gate("h", 0), gate("s", 0)]
+
+
+def test_weighted_shots_are_the_same_total_and_the_cost_says_so() -> None:
+    circuit = program(
+        2, [*ALONG_Y, ry(1, 0)], [7 * Z(0) - X(0), Probabilities((0,)), Z(1), 4 * X(1), Z(0) + 5]
+    )
+    everything = np.ones(circuit.num_outputs, np.bool_)
+    for allocation in ("uniform", "weighted"):
+        engine = AerEngine(AerConfig(shots=100, allocation=allocation))
+        found = engine.expval(circuit, np.zeros((5, 1)), outputs=everything, seed=0)
+        cost = engine.cost(circuit, 5, everything)
+        assert (found.shots, found.jobs) == (cost.shots, cost.jobs)
+        assert cost.shots == 5 * 2 * 100 and cost.circuits == 5 * 2
+        # Z(0), twice, the block and Z(1) weigh 7 + 1 + 1 + 1; X(0) and X(1) weigh 1 + 4.
+        assert cost.jobs == {"uniform": 1, "weighted": 2}[allocation]
+    runs = engine._known(circuit, everything).runs(5)
+    assert sorted(batch.shots for batch, _ in runs) == [67, 133]
+
+
+def test_groups_of_equal_weight_are_one_run_and_constants_none() -> None:
+    engine = AerEngine(AerConfig(shots=100, allocation="weighted"))
+    circuit = program(1, ALONG_Y, [2 * Z(0), 2 * X(0), PauliSum({Pauli(0, 0): 3.0})])
+    masks = np.array([[True, True, True], [True, False, True], [False, False, True]])
+    costs = [engine.cost(circuit, 5, mask) for mask in masks]
+    assert [(cost.circuits, cost.shots, cost.jobs) for cost in costs] == [
+        (10, 1000, 1),
+        (5, 500, 1),
+        (0, 0, 0),
+    ]
+    found = sample(100, circuit, np.zeros((5, 0)), allocation="weighted")
+    np.testing.assert_array_equal(found.values[:, 2], 3)
+
+
+def test_weighted_shots_have_the_variance_that_theory_says() -> None:
+    """Each group g has the variance W_g^2 / N_g here, N_g being its shots."""
+    circuit = program(1, ALONG_Y, [15 * Z(0) + X(0)])
+    rows = np.zeros((2000, 0))
+    variance = {"uniform": (15**2 + 1) / 128, "weighted": 15**2 / 240 + 1 / 16}
+    for allocation, expected in variance.items():
+        found = sample(128, circuit, rows, allocation=allocation)
+        assert found.shots == 2000 * 2 * 128
+        np.testing.assert_allclose(found.values.var(), expected, rtol=4 * np.sqrt(2 / 2000))
+        assert abs(found.values.mean()) < 5 * np.sqrt(expected / 2000)
+
+
+def test_groups_of_different_shots_draw_independently() -> None:
+    circuit = program(1, ALONG_Y, [X(0), 3 * Z(0)])
+    values = sample(100, circuit, np.zeros((1000, 0)), allocation="weighted").values
+    assert abs(correlation(*values.T)) < 5 / np.sqrt(1000)
 
 
 def test_more_than_64_qubits_are_sampled() -> None:

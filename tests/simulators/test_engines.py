@@ -1,144 +1,79 @@
 """What every engine of the registry promises, and that all give the same values."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from engines import EXACT, NOISY, SAMPLING
 from hypothesis import given, strategies as st
-from qiskit.quantum_info import Operator, Pauli as QiskitPauli, Statevector, random_unitary
 
-from qml.circuits.gates import FIXED
+from qml import oracle
 from qml.circuits.paulis import Pauli
-from qml.circuits.program import (
-    CONSTANT,
-    AngleMap,
-    Expectation,
-    Fixed,
-    Probabilities,
-    Program,
-    Rotation,
-)
+from qml.circuits.program import CONSTANT, Expectation, Probabilities, Rotation
+from qml.config import resolve
 from qml.errors import UnknownNameError
 from qml.kinds import KINDS
+from qml.oracle import program_of
 from qml.settings import EngineConfig
 from qml.simulators.base import Engine
 from qml.simulators.registry import ENGINES, engine
+from qml.subjects import COIN, TURN, every
 
-SAMPLING = sorted(kind for kind in ENGINES if "shots" in KINDS[kind].model_fields)
-
-
-def program_of(num_qubits, operations, outputs, slots):
-    none = np.zeros(0, np.int32)
-    angles = AngleMap(0, none, none, np.zeros(0), np.zeros(slots))
-    return Program(num_qubits, tuple(operations), tuple(outputs), angles)
+DEVICES = {"estimator": "StatevectorEstimator", "pennylane": "default.qubit"}
+"""Where it says that it ran; the others on the "CPU"."""
 
 
-def random_pauli(rng, num_qubits):
-    return Pauli(int(rng.integers(1 << num_qubits)), int(rng.integers(1 << num_qubits)))
-
-
-def random_program(seed, num_qubits, depth=12):
-    """Rotations about any string, the identity too, shared slots, and any fixed gate."""
-    rng = np.random.default_rng(seed)
-    slots = int(rng.integers(0, 6))
-    fitting = [name for name, matrix in FIXED.items() if len(matrix) <= 1 << num_qubits]
-    operations = []
-    for _ in range(depth):
-        if slots and rng.random() < 0.5:
-            operations.append(Rotation(random_pauli(rng, num_qubits), int(rng.integers(slots))))
-        elif rng.random() < 0.3:
-            angle = float(rng.normal())
-            operations.append(Rotation(random_pauli(rng, num_qubits), CONSTANT, angle))
-        elif rng.random() < 0.3:
-            width = int(rng.integers(1, num_qubits + 1))
-            on = tuple(map(int, rng.permutation(num_qubits)[:width]))
-            operations.append(Fixed("unitary", on, random_unitary(1 << width, seed=rng).data))
-        else:
-            name = str(rng.choice(fitting))
-            width = len(FIXED[name]).bit_length() - 1
-            on = tuple(map(int, rng.permutation(num_qubits)[:width]))
-            operations.append(Fixed(name, on, FIXED[name]))
-    block = tuple(map(int, rng.permutation(num_qubits)[: rng.integers(1, num_qubits + 1)]))
-    strings = tuple(sorted({random_pauli(rng, num_qubits) for _ in range(3)}))
-    outputs = [
-        Expectation(strings, tuple(rng.normal(size=len(strings)).tolist())),
-        Probabilities(block),
-        Expectation((random_pauli(rng, num_qubits),), (1.0,)),
-        Expectation((Pauli(0, 0),), (0.7,)),
-        Expectation((), ()),
+def random_program(seed, num_qubits):
+    """That of the oracle, two rotations by the angle of each slot."""
+    program = oracle.random_program(np.random.default_rng(seed), num_qubits)
+    operations = [
+        replace(o, slot=o.slot // 2) if isinstance(o, Rotation) and o.slot != CONSTANT else o
+        for o in program.operations
     ]
-    return program_of(num_qubits, operations, outputs, slots)
+    return program_of(num_qubits, operations, program.outputs, -(-program.num_slots // 2))
 
 
-def oracle(program, angles):
-    """Qiskit's Statevector, row by row."""
-    n = program.num_qubits
-    rows = []
-    for row in angles:
-        state = Statevector.from_int(0, 1 << n)
-        for operation in program.operations:
-            if isinstance(operation, Fixed):
-                state = state.evolve(Operator(operation.matrix), list(operation.qubits))
-            else:
-                constant = operation.slot == CONSTANT
-                half = (operation.angle if constant else row[operation.slot]) / 2
-                string = QiskitPauli(operation.pauli.label(n)).to_matrix()
-                matrix = np.cos(half) * np.eye(1 << n) - 1j * np.sin(half) * string
-                state = state.evolve(Operator(matrix))
-        values = []
-        for output in program.outputs:
-            if isinstance(output, Probabilities):
-                values += list(state.probabilities(list(output.qubits)))
-            else:
-                terms = zip(output.paulis, output.coefficients, strict=True)
-                values.append(
-                    sum(c * state.expectation_value(QiskitPauli(p.label(n))).real for p, c in terms)
-                )
-        rows.append(values)
-    return np.array(rows)
-
-
-def everything(program):
-    return np.ones(program.num_outputs, np.bool_)
-
-
-@pytest.fixture(params=sorted(ENGINES))
+@pytest.fixture(params=EXACT)
 def exact(request):
-    return engine(KINDS[request.param]())
+    return engine(resolve(EXACT[request.param]))
 
 
 @pytest.fixture(params=SAMPLING)
 def sampling(request):
-    return engine(KINDS[request.param](shots=200))
+    return engine(resolve({**SAMPLING[request.param], "shots": 200}))
 
 
-@pytest.mark.parametrize("kind", sorted(ENGINES))
+@pytest.mark.parametrize("kind", EXACT)
 @given(seed=st.integers(0, 2**32 - 1), num_qubits=st.integers(1, 5), rows=st.integers(1, 3))
 def test_exact_values_are_those_of_qiskit(kind, seed, num_qubits, rows):
     program = random_program(seed, num_qubits)
     angles = np.random.default_rng(seed).uniform(-7, 7, size=(rows, program.num_slots))
-    found = engine(KINDS[kind]()).expval(program, angles, outputs=everything(program), seed=0)
-    np.testing.assert_allclose(found.values, oracle(program, angles), rtol=0, atol=1e-10)
+    found = engine(resolve(EXACT[kind])).expval(program, angles, outputs=every(program), seed=0)
+    np.testing.assert_allclose(found.values, oracle.expval(program, angles), rtol=0, atol=1e-10)
     assert found.values.dtype == np.float64
-    assert (found.shots, found.device) == (0, "CPU")
+    assert (found.shots, found.device) == (0, DEVICES.get(kind, "CPU"))
 
 
 def test_the_registry_makes_engines_once_and_names_the_nearest(exact):
     assert isinstance(exact, Engine)
-    assert engine(type(exact.config)()) is exact
+    assert engine(exact.config.model_copy()) is exact
     assert engine(exact.config.model_copy(update={"seed": 9})) is not exact
     with pytest.raises(UnknownNameError, match="kind 'referense': did you mean 'reference'"):
         engine(EngineConfig(kind="referense"))
 
 
-def test_every_kind_that_can_be_configured_has_an_engine():
-    assert ENGINES.keys() == KINDS.keys()
+def test_every_kind_that_can_be_configured_has_an_engine_and_is_tested():
+    assert ENGINES.keys() == KINDS.keys() == EXACT.keys() | NOISY.keys()
+    assert [kind for kind in KINDS if "shots" in KINDS[kind].model_fields] == sorted(
+        {**SAMPLING, **NOISY}
+    )
 
 
 def test_outputs_that_were_not_asked_for_are_zero_and_the_others_right(exact):
     program = random_program(5, 3)
     angles = np.random.default_rng(0).normal(size=(4, program.num_slots))
-    whole = exact.expval(program, angles, outputs=everything(program), seed=0).values
+    whole = exact.expval(program, angles, outputs=every(program), seed=0).values
     for seed in range(6):
         mask = np.random.default_rng(seed).random(program.num_outputs) < 0.4
         found = exact.expval(program, angles, outputs=mask, seed=0).values
@@ -148,10 +83,11 @@ def test_outputs_that_were_not_asked_for_are_zero_and_the_others_right(exact):
 
 def test_rows_do_not_depend_on_their_neighbours_nor_on_how_many_there_are(exact):
     program = random_program(6, 2)
-    angles = np.random.default_rng(0).normal(size=(3000, program.num_slots))
-    outputs = everything(program)
+    rows = 300 if exact.config.kind == "estimator" else 3000  # Qiskit simulates row by row
+    angles = np.random.default_rng(0).normal(size=(rows, program.num_slots))
+    outputs = every(program)
     whole = exact.expval(program, angles, outputs=outputs, seed=0).values
-    for part in (slice(0, 1), slice(1498, 1502), slice(2999, 3000)):
+    for part in (slice(0, 1), slice(rows // 2 - 2, rows // 2 + 2), slice(rows - 1, rows)):
         found = exact.expval(program, angles[part], outputs=outputs, seed=0).values
         np.testing.assert_allclose(found, whole[part], rtol=0, atol=1e-12)
 
@@ -160,7 +96,7 @@ def test_angles_are_periodic_and_left_alone(exact):
     program = random_program(7, 3)
     angles = np.random.default_rng(0).normal(size=(2, program.num_slots))
     before = angles.copy()
-    outputs = everything(program)
+    outputs = every(program)
     near = exact.expval(program, angles, outputs=outputs, seed=0).values
     far = exact.expval(program, angles + 4 * np.pi * 5, outputs=outputs, seed=0).values
     np.testing.assert_allclose(far, near, rtol=0, atol=1e-11)
@@ -171,7 +107,7 @@ def test_a_program_without_slots_or_operations_runs(exact):
     outputs = (Expectation((Pauli(0, 1),), (2.0,)), Probabilities((1, 0)))
     for rows in (1, 3):
         empty = program_of(2, [], outputs, 0)
-        found = exact.expval(empty, np.zeros((rows, 0)), outputs=everything(empty), seed=0)
+        found = exact.expval(empty, np.zeros((rows, 0)), outputs=every(empty), seed=0)
         np.testing.assert_allclose(found.values, [[2, 1, 0, 0, 0]] * rows, atol=1e-12)
 
 
@@ -181,7 +117,7 @@ def test_threads_share_an_engine(exact):
 
     def evaluate(i):
         program = programs[i % 4]
-        found = exact.expval(program, angles[i % 4], outputs=everything(program), seed=0)
+        found = exact.expval(program, angles[i % 4], outputs=every(program), seed=0)
         return found.values
 
     expected = [evaluate(i) for i in range(4)]
@@ -192,14 +128,11 @@ def test_threads_share_an_engine(exact):
 
 # --- shots
 
-COIN = program_of(1, [Fixed("h", (0,), FIXED["h"])], (Expectation((Pauli(0, 1),), (1.0,)),), 0)
-TURN = program_of(1, [Rotation(Pauli(1, 0), 0)], (Expectation((Pauli(0, 1),), (1.0,)),), 1)
-
 
 @pytest.mark.parametrize("program", [COIN, TURN], ids=["no slot", "one slot"])
 def test_rows_draw_independently_and_a_seed_repeats(sampling, program):
     angles = np.full((200, program.num_slots), np.pi / 2)
-    draw = lambda seed: sampling.expval(program, angles, outputs=everything(program), seed=seed)
+    draw = lambda seed: sampling.expval(program, angles, outputs=every(program), seed=seed)
     first = draw(1)
     assert first.shots == 200 * 200
     np.testing.assert_array_equal(first.values, draw(1).values)
@@ -215,8 +148,8 @@ def test_samples_have_the_mean_of_the_exact_values(sampling):
     program = random_program(5, 3)
     row = np.random.default_rng(0).normal(size=(1, program.num_slots))
     angles = np.repeat(row, 300, axis=0)
-    found = sampling.expval(program, angles, outputs=everything(program), seed=3)
-    expected = oracle(program, row)[0]
+    found = sampling.expval(program, angles, outputs=every(program), seed=3)
+    expected = oracle.expval(program, row)[0]
     weights = [
         sum(map(abs, o.coefficients)) if isinstance(o, Expectation) else 1 for o in program.outputs
     ]
@@ -225,9 +158,11 @@ def test_samples_have_the_mean_of_the_exact_values(sampling):
     assert (error <= 5 * largest / np.sqrt(300 * 200) + 1e-12).all()
 
 
-def test_sampled_outputs_that_were_not_asked_for_are_zero(sampling):
+@pytest.mark.parametrize("table", [*SAMPLING.values(), *NOISY.values()], ids=str)
+def test_sampled_outputs_that_were_not_asked_for_are_zero(table):
     program = random_program(5, 3)
     angles = np.random.default_rng(0).normal(size=(4, program.num_slots))
     mask = np.arange(program.num_outputs) % 2 == 0
-    found = sampling.expval(program, angles, outputs=mask, seed=0)
+    runner = engine(resolve({**table, "shots": 200}))
+    found = runner.expval(program, angles, outputs=mask, seed=0)
     assert (found.values[:, ~mask] == 0).all() and (found.values[:, mask] != 0).any()

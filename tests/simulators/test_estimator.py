@@ -341,8 +341,16 @@ def test_a_seed_among_the_options_is_the_users(made):
 
 def test_an_estimator_without_exact_values_needs_shots(made):
     runner = made(lambda: BackendEstimatorV2(backend=Machine()))
-    with pytest.raises(EngineError, match="no exact values .*Set 'shots'"):
+    with pytest.raises(EngineError, match="no exact values .*Set 'shots'") as caught:
         evaluated(runner, COSINE, np.ones((1, 1)))
+    assert not isinstance(caught.value, JobError)  # to send it again would not help
+
+
+def test_values_are_not_lost_where_the_time_in_the_queue_cannot_be_told(monkeypatch):
+    job = RemoteJob(["DONE"], None)
+    assert jobs.seconds_queued(job) == 90.0
+    monkeypatch.setattr(RemoteJob, "metrics", lambda self: (_ for _ in ()).throw(OSError("gone")))
+    assert jobs.seconds_queued(job) is None
 
 
 def test_circuits_wider_than_the_machine_are_refused_before_anything_is_compiled(made):

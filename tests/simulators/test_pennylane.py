@@ -31,7 +31,6 @@ from qml.simulators.base import NativeEngine
 from qml.simulators.pennylane import measurement
 from qml.simulators.pennylane.circuits import GATES
 from qml.simulators.pennylane.derivatives import walsh
-from qml.simulators.pennylane.measurement import allocation, groups
 from qml.simulators.registry import engine
 from qml.subjects import TURN, every
 from qml.testing import check_engine
@@ -406,29 +405,6 @@ def test_weighted_shots_go_where_the_coefficients_are(calls):
     (circuits,) = calls
     assert [circuit.shots.total_shots for circuit in circuits] == [150, 50]
     assert found.shots == 2 * 200 == own.cost(program, 2, every(program)).shots
-
-
-@given(
-    st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=6),
-    st.integers(1, 1000),
-)
-def test_weighted_shots_are_all_spent_and_every_group_has_one(sizes, shots):
-    found = [measurement.Group(Pauli(0, 1), [(0, Pauli(0, 1), size)], []) for size in sizes]
-    given_shots = allocation(found, shots, "weighted")
-    assert sum(given_shots) == shots * len(sizes) and min(given_shots) >= 1
-    order = np.argsort(sizes)
-    assert (np.diff(np.array(given_shots)[order]) >= -1).all()
-    assert allocation(found, shots, "uniform") == [shots] * len(sizes)
-
-
-def test_strings_are_measured_together_up_to_a_width():
-    wide = measurement.WIDE + 1
-    words = [Pauli(0, 1 << q) for q in range(wide)]
-    parity = Pauli(0, (1 << wide) - 1)
-    outputs = [Expectation(tuple(words), (1.0,) * wide), Expectation((parity, parity), (0.5, 1.0))]
-    program = program_of(wide, [], outputs)
-    made = groups(program, every(program))
-    assert [len(group.basis.support) for group in made] == [wide - 1, 1, wide]
 
 
 def test_a_string_on_many_qubits_is_sampled_by_its_parity(monkeypatch):

@@ -421,6 +421,14 @@ def test_a_session_is_closed_when_something_fails_and_a_new_one_is_opened(servic
     assert [event for event, _ in log if event != "job"] == ["open", "close"] * 2
 
 
+def test_a_session_that_cannot_be_closed_is_told_beside_what_failed(service, monkeypatch):
+    runner = real(mode="session")
+    runner.service.fails = "sending"
+    monkeypatch.setattr(Session, "close", lambda _: (_ for _ in ()).throw(IBMRuntimeError("stuck")))
+    with pytest.raises(JobError, match="the line is cut.*; closing the session failed: 'stuck'"):
+        evaluated(runner, [[0.0]])
+
+
 def test_an_interrupted_wait_closes_the_session_and_keeps_the_job(service, monkeypatch):
     runner = real(mode="session")
     job = runner.submit(BELL, np.zeros((1, 1)), outputs=ALL, seed=0, tag="")

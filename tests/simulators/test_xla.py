@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from engines import EXACT
 from jax import export
 from qiskit import QuantumCircuit
 from qiskit.circuit import Parameter
@@ -25,7 +26,7 @@ from qml.gradients import expval_curvature, expval_hvp, expval_jvp, expval_vjp
 from qml.kinds import KINDS, ReferenceConfig, XlaConfig
 from qml.lowerings import AXES
 from qml.simulators.base import TraceableEngine
-from qml.simulators.registry import ENGINES, engine
+from qml.simulators.registry import engine
 from qml.simulators.xla.engine import STATES, XlaEngine
 
 ROOT = Path(qml.__file__).resolve().parents[1]
@@ -412,10 +413,10 @@ def test_a_kernel_is_exported_for_devices_that_are_not_here():
     np.testing.assert_allclose(exported.call(X, W), jax.jacrev(on("xla"))(X, W), atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", sorted(ENGINES.keys() - {"xla"}))
+@pytest.mark.parametrize("kind", sorted(EXACT.keys() - {"xla"}))
 def test_engines_that_are_no_jax_function_still_refuse_export(kind):
     with pytest.raises(EngineError, match=f"{kind!r} engine cannot be exported"):
-        export.export(jax.jit(on(kind)))(X, W)
+        export.export(jax.jit(on(EXACT[kind])))(X, W)
 
 
 PLACED = """
