@@ -146,12 +146,16 @@ def _length(x: Array, dim: int | None, letters: str, letter: str) -> Any:
 
 
 def _hash_seeds(seeds: Array) -> Array:
-    """One uint32 that depends on all of them and their order (FNV-1a over words)."""
+    """One uint32 that depends on all of them and their order; of none, a constant.
 
-    def step(i: Array, hashed: Array) -> Array:
-        return (hashed ^ seeds[i]) * np.uint32(16777619)
-
-    return jax.lax.fori_loop(0, seeds.shape[0], step, jnp.uint32(2166136261))
+    Without a loop, so that within a shard_map it may differ between devices. Each is mixed with its
+    place by the finalizer of MurmurHash3 (Appleby, public domain), and all are added up.
+    """
+    places = np.arange(1, len(seeds) + 1, dtype=np.uint32) * np.uint32(0x9E3779B9)
+    mixed = jnp.asarray(seeds, jnp.uint32) ^ places
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
+    return (mixed ^ (mixed >> np.uint32(16))).sum(dtype=jnp.uint32)
 
 
 expval_p, jvp_p, vjp_p, hvp_p, curvature_p = map(_make, AXES)

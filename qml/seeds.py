@@ -40,9 +40,10 @@ def request_seed(config: EngineConfig, key: Any = None) -> Any:
         # Whether a computation on constants is staged is the one public sign of being under jit.
         if isinstance(jnp.zeros(()) + 0, jax.core.Tracer):
             raise SeedError(
-                f"the {config.kind!r} backend draws at random, and under jit a kernel needs "
-                "key=: without it every call of the compiled function would repeat the same "
-                "noise. Pass a fresh jax.random key as an argument of the jitted function."
+                f"the {config.kind!r} backend draws at random, and under jit a kernel needs key=, "
+                "as under scan, checkpoint and all else that JAX traces once: without it every "
+                "call would repeat the same noise. Pass a fresh jax.random key as an argument of "
+                "the traced function."
             )
         with _lock:
             count = next(_counters.setdefault(config, itertools.count()))

@@ -200,3 +200,24 @@ def test_the_root_seed_of_a_backend_decides_what_is_drawn():
         for seed in (11, 12)
     ]
     assert printed == here and here[0] != here[1]
+
+
+def test_samples_with_keys_of_their_own_share_a_seed_that_all_keys_and_their_order_make():
+    """A batch of none too."""
+
+    @qml.qkernel(qubits=1)
+    def kernel(qc, x):
+        qc.rx(x, 0)
+        return qml.Z(0)
+
+    sampled = jax.vmap(lambda x, key: kernel(x, key=key, backend={"kind": "aer", "shots": 1000}))
+    keys, x = jax.random.split(jax.random.key(0), 4), jnp.full(4, 1.2)
+    once, again = sampled(x, keys), sampled(x, keys)
+    np.testing.assert_array_equal(once, again)
+    for other in (keys[::-1], keys.at[2].set(jax.random.key(9)), keys[jnp.zeros(4, int)]):
+        assert (sampled(x, other) != once).any()
+    assert len(set(sampled(x, keys[jnp.zeros(4, int)]).tolist())) > 1
+    assert sampled(x[:0], keys[:0]).shape == (0,)
+    assert jax.jit(jax.vmap(jax.grad(lambda x, key: sampled(x[None], key[None])[0])))(
+        x[:0], keys[:0]
+    ).shape == (0,)

@@ -184,6 +184,24 @@ answer(drawn=[jax.jit(draw)(x, w, key) for key in (*keys, keys[0])])
 
 
 @pytest.mark.slow
+def test_keys_of_their_own_may_be_on_devices_of_their_own():
+    """And mapped there: what is made of them may differ between devices."""
+    found = run(
+        """
+sampled = lambda x, key: kernel(x, w, key=key, backend={"kind": "aer", "shots": 100})
+keys = jax.random.split(jax.random.key(0), 8)
+x = jnp.tile(jnp.array([1.2, 0.3]), (8, 1))
+of_rows = jax.shard_map(
+    jax.vmap(sampled), mesh=mesh, in_specs=(P("b"), P("b")), out_specs=P("b")
+)
+answer(eager=of_rows(x, keys), jitted=jax.jit(of_rows)(x, keys))
+"""
+    )
+    assert found["eager"] == found["jitted"]
+    assert len({tuple(row) for row in found["eager"]}) == 8
+
+
+@pytest.mark.slow
 def test_no_two_devices_draw_the_same_shots_and_a_key_repeats():
     """Every row is of the same angles, so that equal shots would give equal values."""
     first, other, again = np.asarray(run(SAMPLED)["drawn"])
