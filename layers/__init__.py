@@ -32,4 +32,5 @@ except ModuleNotFoundError as error:
 if keras.backend.backend() not in SUPPORTED:
     raise ConfigError(f"Keras runs on its {keras.backend.backend()!r} backend. {_ADVICE}")
 
-from qml.layers.keras_layer import QuantumLayer as QuantumLayer, set_backend as set_backend  # noqa: E402
+from qml.layers.keras_layer import QuantumLayer as QuantumLayer  # noqa: E402
+from qml.layers.moves import set_backend as set_backend  # noqa: E402

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
@@ -23,7 +23,8 @@ from qml.errors import (
 )
 from qml.execution import prepare
 from qml.kernel import Kernel, kernels
-from qml.layers.batch import BatchedKernel
+from qml.layers.batch import BatchedKernel, Shape
+from qml.layers.weights import PerWeight
 from qml.registry import same
 from qml.settings import EngineConfig
 from qml.simulators.registry import engine
@@ -33,7 +34,13 @@ ON_TENSORFLOW: Final = keras.backend.backend() == "tensorflow"
 if ON_TENSORFLOW:
     from qml.layers.tensorflow_bridge import HostOperation
 elif not ON_JAX:
-    from qml.layers.torch_bridge import HostOperation  # type: ignore[assignment]
+    from qml.layers.torch_bridge import HostOperation, outside_of_graphs  # type: ignore[assignment]
+if ON_JAX or ON_TENSORFLOW:
+
+    def outside_of_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
+        """PyTorch alone would read into functions."""
+        return function
+
 
 HALF: Final = ("float16", "bfloat16")
 FULL: Final = ("float32", "float64")
@@ -45,7 +52,9 @@ class QuantumLayer(keras.layers.Layer):
 
     The argument of the kernel that is not named in `weights` takes the inputs, one sample at a
     time; inputs with more axes, (..., features), give (..., outputs). There always is an axis of
-    outputs, of length 1 for a kernel that returns a single observable.
+    outputs, of length 1 for a kernel that returns a single observable. Where several arguments are
+    left, the inputs are a dict with an array for each, by name, all with the same axes of batch;
+    where none is, the layer is called without inputs, and gives (outputs,).
 
     The layer computes in its dtype, float32 or float64. Angles in half precision would be wrong in
     the third digit, so under a global policy such as "mixed_float16" this layer alone stays in
@@ -62,17 +71,24 @@ class QuantumLayer(keras.layers.Layer):
         weights: name -> shape of every trained argument, angles in radian.
         backend: name, table or configuration; by default the ambient backend, now.
         gradient: the rule for derivatives, instead of the backend's.
-        initializer: Keras initializer of every weight; one with an integer seed gives the same
-            values to weights of the same shape. By default uniform over the full turn [-pi, pi),
-            which prefers no angle, and on few qubits trained better than a start near zero. On many
-            qubits and layers gradients vanish at such angles (McClean et al., Nat. Commun. 9, 4812
-            (2018)): pass RandomNormal(stddev=0.1) there.
-        data_axes: how many last axes of the inputs are one sample.
-        **kwargs: name, dtype, trainable, as of every Keras layer.
+        initializer: Keras initializer of every weight, or a dict of such by the names of weights;
+            one with an integer seed gives the same values to weights of the same shape. By default
+            uniform over the full turn [-pi, pi), which prefers no angle, and on few qubits trained
+            better than a start near zero. On many qubits and layers gradients vanish at such angles
+            (McClean et al., Nat. Commun. 9, 4812 (2018)): pass RandomNormal(stddev=0.1) there.
+        data_axes: how many last axes of the inputs are one sample; or a dict that says it for each
+            input by name. An argument with a default takes no input, unless that dict names it.
+        units: copies of the kernel, each with weights of its own, (units, *shape); the outputs are
+            (batch, units * outputs), those of the first copy first, all from one request.
+        activation: Keras activation, by name, or a function of the outputs made of keras.ops, which
+            keeps the batch: for what is computed from expectation values. To be saved, a function
+            of your own must be registered (keras.saving.register_keras_serializable).
+        regularizer, constraint: Keras' of every weight, or dicts by the names of weights.
+        **kwargs: name, dtype, trainable, activity_regularizer, as of every Keras layer.
 
     Raises:
         UnknownNameError: no kernel or backend has that name.
-        ArgumentError: that is no kernel, or `weights` do not fit its arguments.
+        ArgumentError: that is no kernel, or weights, data_axes or units do not fit its arguments.
         ShapeError: a weight's shape is no tuple of sizes.
         DtypeError: the layer would compute in another dtype than float32 or float64.
         ConfigError: the backend cannot be resolved.
@@ -98,7 +114,11 @@ class QuantumLayer(keras.layers.Layer):
         backend: Backend = None,
         gradient: str | None = None,
         initializer: Any = None,
-        data_axes: int = 1,
+        data_axes: int | Mapping[str, int] = 1,
+        units: int | None = None,
+        activation: Any = None,
+        regularizer: Any = None,
+        constraint: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -109,26 +129,37 @@ class QuantumLayer(keras.layers.Layer):
                 f"{self.name}: dtype {self.dtype_policy.name!r} computes in {self.compute_dtype}, "
                 "which is too coarse for angles. Pass dtype='float32' or 'float64'."
             )
-        self._batched = BatchedKernel.of(_kernel(kernel), weights, data_axes)
+        self._batched = BatchedKernel.of(_kernel(kernel), weights, data_axes, units)
+        self._data_axes = data_axes
+        self._activation = keras.activations.get(activation)
         # Over one axis more a mask would reach into the samples, and could not be handed on.
-        self.supports_masking = data_axes <= 1
-        if initializer is None:
-            initializer = keras.initializers.RandomUniform(-np.pi, np.pi)
-        self._initializer = keras.initializers.get(initializer)
+        self.supports_masking = all(axes <= 1 for _, axes in self._batched.data)
+        default = keras.initializers.RandomUniform(-np.pi, np.pi)
+        names = list(weights)
+        self._initializers = PerWeight(
+            "initializer", initializer, names, keras.initializers, default
+        )
+        self._regularizers = PerWeight("regularizer", regularizer, names, keras.regularizers)
+        self._constraints = PerWeight("constraint", constraint, names, keras.constraints)
         self._angles: list[Any] = []
-        self._backend = _configuration(backend, gradient)
+        self._backend = configuration(backend, gradient)
         self._evaluate = self._batched.on(self._backend)
         if not ON_JAX:
             self._operation = HostOperation(
-                lambda: self._evaluate, (1 + len(self._batched.weights),)
+                lambda: self._evaluate, (len(self._batched.data) + len(names),)
             )
-            self.supports_jit = False
+            self.supports_jit = not ON_TENSORFLOW  # on PyTorch the graph breaks at the layer
         # A variable even where the backend is exact, so that a saved model fits any backend.
         self._seeds = keras.random.SeedGenerator(self._seed())
 
     @property
     def kernel(self) -> Kernel:
         return self._batched.kernel
+
+    @property
+    def units(self) -> int | None:
+        """How many copies of the kernel run on every sample; None is one without that axis."""
+        return self._batched.units
 
     @property
     def backend(self) -> EngineConfig:
@@ -149,59 +180,77 @@ class QuantumLayer(keras.layers.Layer):
             )
         return self._program
 
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    @outside_of_graphs
+    def __call__(self, inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
         # Before Keras, which has other errors for what has no shape.
-        shape = getattr(inputs, "shape", None)
-        if shape is None:
-            raise ArgumentError(
-                f"{self.name}: one array of inputs is expected, given to the argument "
-                f"{self._batched.data!r} of {self.kernel.name}, got a {type(inputs).__name__}. "
-                "Concatenate several arrays to one."
-            )
-        if getattr(shape, "rank", 0) is None:
-            raise ShapeError(
-                f"{self.name}: the inputs must have a known number of axes, but have shape "
-                f"{shape}. State their shape, as by tf.ensure_shape."
-            )
+        for name, array in self._batched.named(inputs).items():
+            shape = getattr(array, "shape", None)
+            if shape is None:
+                raise ArgumentError(
+                    f"{self.name}: one array of inputs is expected, given to the argument {name!r} "
+                    f"of {self.kernel.name}, got a {type(array).__name__}. Concatenate several "
+                    "arrays to one."
+                )
+            if getattr(shape, "rank", 0) is None:
+                raise ShapeError(
+                    f"{self.name}: the inputs, given to the argument {name!r}, must have a known "
+                    f"number of axes, but have shape {shape}. State their shape, as by "
+                    "tf.ensure_shape."
+                )
         return super().__call__(inputs, *args, **kwargs)
 
-    def build(self, input_shape: Sequence[int | None]) -> None:
-        self._sample = self._batched.sample_shape(input_shape)
+    def build(self, input_shape: Any = None) -> None:
+        _, self._samples = self._batched.split(self._batched.named(input_shape))
         # A circuit that cannot be traced, or not run on this backend, is told now.
-        self._program = self._batched.trace(self._sample).program
+        self._program = self._batched.trace(self._samples).program
         prepare(self._program, self._backend)
-        for name, shape in self._batched.weights:
-            # Each with random numbers of its own.
-            initializer = self._initializer
-            if isinstance(initializer, keras.initializers.Initializer):
-                initializer = initializer.clone()
-            self._angles.append(self.add_weight(shape=shape, initializer=initializer, name=name))
-
-    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
-        sample = self._batched.sample_shape(input_shape)
-        batch = tuple(input_shape)[: len(input_shape) - len(sample)]
-        return (*batch, self._batched.num_outputs(sample))
-
-    def call(self, inputs: Any) -> Any:
-        sample = self._batched.sample_shape(inputs.shape)
-        if sample != tuple(self._sample):
-            raise ShapeError(
-                f"{self.name}: the inputs, given to the argument {self._batched.data!r} of "
-                f"{self.kernel.name}, have samples of shape {sample}, but the layer was built for "
-                f"{tuple(self._sample)}."
+        for name, shape in self._batched.weight_shapes().items():
+            weight = self.add_weight(
+                shape=shape,
+                initializer=self._initializers.of(name),
+                regularizer=self._regularizers.of(name),
+                constraint=self._constraints.of(name),
+                name=name,
             )
-        self._check_precision(inputs)
-        batch = keras.ops.cast(inputs, self.compute_dtype)
-        angles = [keras.ops.convert_to_tensor(angle) for angle in self._angles]
+            self._angles.append(weight)
+
+    def compute_output_shape(self, input_shape: Any = None) -> tuple[int | None, ...]:
+        shape = self._values_shape(self._batched.named(input_shape))
+        if self._activation is keras.activations.linear:
+            return shape
+        # What Keras finds out of a function, it tells of a layer.
+        layer = keras.layers.Lambda(self._activation, dtype=self.compute_dtype)
+        return tuple(layer.compute_output_shape(shape))
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        masks = [mask for mask in keras.tree.flatten(previous_mask) if mask is not None]
+        return functools.reduce(keras.ops.logical_and, masks) if masks else None
+
+    def call(self, inputs: Any = None) -> Any:
+        named = self._batched.named(inputs)
+        shapes = {name: array.shape for name, array in named.items()}
+        _, samples = self._batched.split(shapes)
+        for (name, _), sample, built in zip(
+            self._batched.data, samples, self._samples, strict=True
+        ):
+            if sample != tuple(built):
+                raise ShapeError(
+                    f"{self.name}: the inputs, given to the argument {name!r} of "
+                    f"{self.kernel.name}, have samples of shape {sample}, but the layer was built "
+                    f"for {tuple(built)}."
+                )
+        self._check_precision(named.values())
+        arrays = [keras.ops.cast(array, self.compute_dtype) for array in named.values()]
+        arrays += [keras.ops.convert_to_tensor(angle) for angle in self._angles]
         # On TensorFlow in any case: a graph that was traced stays when the backend changes.
         draws = self._backend.draws or ON_TENSORFLOW
         key = self._seeds.next() if draws else None
         if ON_JAX:
-            (values,) = self._evaluate(key, batch, *angles)
+            (values,) = self._evaluate(key, *arrays)
         else:
-            shape = self.compute_output_shape(inputs.shape)
-            (values,) = self._operation(key, [batch, *angles], [shape])
-        return values
+            known = [self._values_shape(shapes)] if ON_TENSORFLOW else []
+            (values,) = self._operation(key, arrays, known)
+        return self._activation(values)
 
     def get_config(self) -> dict[str, Any]:
         """Plain data: the kernel by its registered name, the backend as a table.
@@ -219,16 +268,23 @@ class QuantumLayer(keras.layers.Layer):
                 "name, which a copy of the layer would run. Give each a name of its own: "
                 "@qkernel(qubits=..., name=...)."
             )
+        data_axes = self._data_axes
         config = {
             **super().get_config(),
             "kernel": name,
             "weights": {name: list(shape) for name, shape in self._batched.weights},
             "backend": self._backend.model_dump(mode="json"),
-            "initializer": keras.initializers.serialize(self._initializer),
-            "data_axes": self._batched.data_axes,
+            "initializer": self._initializers.get_config(),
+            "regularizer": self._regularizers.get_config(),
+            "constraint": self._constraints.get_config(),
+            "data_axes": dict(data_axes) if isinstance(data_axes, Mapping) else data_axes,
+            "units": self._batched.units,
+            "activation": self._activation_config(),
         }
         if self.built:
-            config |= {"sample_shape": list(self._sample), "digest": self._program.digest}
+            shapes = zip(self._batched.data, self._samples, strict=True)
+            samples = {name: list(shape) for (name, _), shape in shapes}
+            config |= {"sample_shapes": samples, "digest": self._program.digest}
         return config
 
     @classmethod
@@ -241,11 +297,14 @@ class QuantumLayer(keras.layers.Layer):
         """
         # Not Keras' own, which wraps every error in its own.
         config = dict(config)
-        sample, digest = config.pop("sample_shape", None), config.pop("digest", None)
+        samples, digest = config.pop("sample_shapes", None), config.pop("digest", None)
         layer = cls(**config)
         if digest is None:
             return layer
-        program = layer._written_by(layer.kernel, tuple(sample))
+        program = None
+        if set(samples) == {name for name, _ in layer._batched.data}:
+            shapes = [tuple(samples[name]) for name, _ in layer._batched.data]
+            program = layer._written_by(layer.kernel, shapes)
         if program is None or program.digest != digest:
             raise KernelNameError(
                 f"{layer.name}: the kernel {layer.kernel.name!r} writes another circuit than when "
@@ -267,15 +326,30 @@ class QuantumLayer(keras.layers.Layer):
         entropy = [self._backend.seed, zlib.crc32(self.name.encode())]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
 
-    def _check_precision(self, inputs: Any) -> None:
+    def _values_shape(self, shapes: Mapping[str, Any]) -> tuple[int | None, ...]:
+        """Of what the kernel gives for inputs of these shapes."""
+        batch, samples = self._batched.split(shapes)
+        return (*batch, self._batched.num_outputs(samples))
+
+    def _activation_config(self) -> Any:
+        function = self._activation
+        if getattr(function, "__name__", "") == "<lambda>":
+            raise ArgumentError(
+                f"{self.name}: its activation is a lambda, which no file can hold. Give it a name "
+                "by def, under @keras.saving.register_keras_serializable()."
+            )
+        return keras.activations.serialize(function)
+
+    def _check_precision(self, arrays: Iterable[Any]) -> None:
         if self.compute_dtype not in FULL:
             raise DtypeError(
                 f"{self.name}: its dtype policy was changed, and now computes in "
                 f"{self.compute_dtype}, which is too coarse for angles. Set it to 'float32'."
             )
-        dtype = keras.backend.standardize_dtype(inputs.dtype)
-        if not dtype.startswith(("float", "bfloat", "int", "uint")):
-            raise DtypeError(f"{self.name}: the inputs must be real numbers, got {dtype}.")
+        for array in arrays:
+            dtype = keras.backend.standardize_dtype(array.dtype)
+            if not dtype.startswith(("float", "bfloat", "int", "uint")):
+                raise DtypeError(f"{self.name}: the inputs must be real numbers, got {dtype}.")
         single = jnp.result_type(float) != np.float64
         if self.compute_dtype == "float64" and single and ON_JAX:
             raise DtypeError(
@@ -287,59 +361,17 @@ class QuantumLayer(keras.layers.Layer):
         """Whether both write the same circuit; before the shapes are known, by the same code."""
         if not self.built:
             return same(other, self.kernel)
-        return self._written_by(other, tuple(self._sample)) == self._program
+        return self._written_by(other, self._samples) == self._program
 
-    def _written_by(self, kernel: Kernel, sample: tuple[int, ...]) -> Program | None:
+    def _written_by(self, kernel: Kernel, samples: Sequence[Shape]) -> Program | None:
         """A kernel's circuit for the arguments of this layer, None where it cannot take them."""
-        weights, data_axes = dict(self._batched.weights), self._batched.data_axes
         try:
-            return BatchedKernel.of(kernel, weights, data_axes).trace(sample).program
+            batched = BatchedKernel.of(kernel, dict(self._batched.weights), self._data_axes)
+            if batched.data != self._batched.data:
+                return None
+            return batched.trace(samples).program
         except QMLError:
             return None
-
-
-def set_backend(model: keras.layers.Layer, backend: Backend, gradient: str | None = None) -> None:
-    """Moves every quantum layer of a model, however deep, to another backend.
-
-    All that was traced or compiled with the layers inside follows, functions of your own too, and
-    so does a training in whose callbacks this is called. On the JAX backend, every function that
-    JAX compiled in this process is compiled anew for that. Weights and optimizer stay; random state
-    too, unless the new backend has another seed: then the layers start as if made with it.
-
-    Args:
-        model: a model or layer that holds quantum layers, or is one; in a callback the model that
-            is trained.
-        backend: name, table or configuration; None is the ambient backend, now.
-        gradient: the rule for derivatives, instead of the backend's.
-
-    Raises:
-        ArgumentError: `model` is no Keras layer or model, or there is no quantum layer in it.
-        ConfigError, UnknownNameError: the backend cannot be resolved.
-        DeviceError, MissingDependencyError: what it needs is not there.
-        EngineError: it cannot run a circuit of the model.
-
-    After an error nothing has changed.
-    """
-    if not isinstance(model, keras.layers.Layer):
-        raise ArgumentError(f"set_backend takes a Keras model or layer, got {model!r}.")
-    config = _configuration(backend, gradient)
-    parts = list(model._flatten_layers())  # `layers` of a model leaves out those inside of layers
-    quantum = [part for part in parts if isinstance(part, QuantumLayer)]
-    if not quantum:
-        raise ArgumentError(
-            f"{model.name!r} has no QuantumLayer whose backend could be set. A model made of "
-            "unbuilt parts may hold none yet: call it on data first."
-        )
-    for layer in quantum:
-        if layer.built:
-            prepare(layer._program, config)
-    if ON_JAX and isinstance(model, keras.Model):
-        model.jax_state_sync()  # else a training would put the old random state back
-    for layer in quantum:
-        layer._use(config)
-    if ON_JAX:
-        # Compiled functions with the layer inside, Keras' too, would stay on the old backend.
-        jax.clear_caches()
 
 
 def _kernel(kernel: Kernel | str) -> Kernel:
@@ -360,7 +392,7 @@ def _kernel(kernel: Kernel | str) -> Kernel:
         ) from None
 
 
-def _configuration(backend: Backend, gradient: str | None) -> EngineConfig:
+def configuration(backend: Backend, gradient: str | None) -> EngineConfig:
     """What was asked for, once its engine is there."""
     config = resolve(backend, gradient)
     engine(config)

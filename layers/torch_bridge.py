@@ -7,8 +7,9 @@ are operations again, made by JAX of the same function, so there is no last orde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -16,12 +17,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from keras.src.backend.common.symbolic_scope import in_symbolic_scope  # not public
 from torch.utils.dlpack import from_dlpack
+
+from qml.errors import QMLError
 
 Function = Callable[..., tuple[Any, ...]]
 """A pure JAX function (key, *arrays) -> tuple of arrays, all of one floating dtype."""
 
 Derive = Callable[[Function], Function]
+
+
+def outside_of_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, into which `torch.compile` does not read: the graph breaks there."""
+    disabled: Callable[..., Any] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    return disabled
 
 
 def _itself(function: Function) -> Function:
@@ -36,7 +46,8 @@ class HostOperation:
 
     Args:
         current: gives the JAX function as of now, always of the same shapes.
-        groups: how many arrays it takes, in groups; only their sum counts here.
+        groups: how many arrays it takes, in groups; only their sum counts here, as PyTorch tells
+            of every array whether its derivative is needed.
         num_results: how many arrays it returns.
         derive: makes what runs of the current function, as a derivative of it; by default itself.
     """
@@ -55,32 +66,54 @@ class HostOperation:
         # Of the last function only, so that one which was replaced is let go.
         self._compiled = lru_cache(maxsize=1)(lambda function: jax.jit(derive(function)))
         self._mapped = lru_cache(maxsize=16)(self._make_mapped)
+        self._pullback = lru_cache(maxsize=16)(self._make_pullback)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @outside_of_graphs
     def __call__(
         self, key: Any, arrays: Sequence[torch.Tensor], shapes: Sequence[Any] = ()
     ) -> tuple[torch.Tensor, ...]:
         """The results, in the dtype and on the device of the first array.
 
-        On the "meta" device, where Keras tries out shapes, they are of these `shapes`, without
-        data.
+        Nothing is evaluated where Keras tries out shapes, or on the "meta" device; `shapes` are not
+        needed for that.
         """
-        if any(array.is_meta for array in arrays):
-            return tuple(torch.empty(s, dtype=arrays[0].dtype, device="meta") for s in shapes)
         results: tuple[torch.Tensor, ...] = self._function.apply(key, *arrays)
         return results
 
     def run(self, key: Any, arrays: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """The function on plain tensors, nothing recorded."""
+        """The function on plain tensors, nothing recorded.
+
+        Raises:
+            QMLError: as the engine raised it, though it came by way of compiled code.
+        """
+        if in_symbolic_scope() or any(array.is_meta for array in arrays):
+            return self._shaped(key, arrays)
         operands = [array.detach().cpu().numpy() for array in arrays]
         words = None if key is None else np.asarray(key.detach().cpu())
         compiled = self._compiled(self._current())
-        double = operands[0].dtype == np.float64 and jnp.result_type(float) != np.float64
-        with jax.enable_x64(True) if double else nullcontext():
-            # Done before anybody can write to the tensors, whose memory JAX may have taken over.
-            results = jax.block_until_ready(compiled(words, *operands))  # type: ignore[no-untyped-call]
+        with _precision(arrays[0]):
+            try:
+                # Done before anybody can write to the tensors, whose memory JAX may have taken.
+                results = jax.block_until_ready(compiled(words, *operands))  # type: ignore[no-untyped-call]
+            except jax.errors.JaxRuntimeError as error:
+                if (ours := _of_the_engine(error)) is None:
+                    raise
+                raise ours from error
         device = arrays[0].device
         return tuple(from_dlpack(result).to(device) for result in results)
+
+    def _shaped(self, key: Any, arrays: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """Zeros of the shapes that `run` would give, and no request: an engine may cost money.
+
+        Keras tries out shapes on the "meta" device, and where any layer fails there, with ones.
+        """
+        device = "meta" if any(array.is_meta for array in arrays) else arrays[0].device
+        dtype = np.dtype(str(arrays[0].dtype).removeprefix("torch."))
+        with _precision(arrays[0]):
+            words = None if key is None else np.zeros(key.shape, np.int32)
+            structs = [np.broadcast_to(np.zeros((), dtype), array.shape) for array in arrays]
+            results = jax.eval_shape(self._derive(self._current()), words, *structs)
+        return tuple(torch.zeros(r.shape, dtype=arrays[0].dtype, device=device) for r in results)
 
     @cached_property
     def _function(self) -> Any:
@@ -99,7 +132,10 @@ class HostOperation:
 
             @staticmethod
             def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[Any, ...]:
-                return (None, *operation._pullback(ctx.key, [*ctx.saved_tensors, *cotangents]))
+                needed = tuple(ctx.needs_input_grad[1:])
+                pullback = operation._pullback(needed)
+                results = iter(pullback(ctx.key, [*ctx.saved_tensors, *cotangents]))
+                return (None, *(next(results) if need else None for need in needed))
 
             @staticmethod
             def jvp(ctx: Any, _: Any, *tangents: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
@@ -119,21 +155,32 @@ class HostOperation:
 
         return Function
 
-    @cached_property
-    def _pullback(self) -> HostOperation:
-        """(key, *arrays, *cotangents) -> the cotangents of all arrays."""
+    def _make_pullback(self, needed: tuple[bool, ...]) -> HostOperation:
+        """(key, *arrays, *cotangents) -> the cotangents of the arrays that are needed.
+
+        For others an engine would be asked in vain: a step on forces needs no derivative by the
+        cotangents of the energy.
+        """
+        places = [place for place, need in enumerate(needed) if need]
 
         def derive(current: Function) -> Function:
             function = self._derive(current)
 
             def pullback(key: Any, *operands: Any) -> tuple[Any, ...]:
                 arrays, cotangents = operands[: self._count], operands[self._count :]
-                _, transpose = jax.vjp(lambda *moved: function(key, *moved), *arrays)
+
+                def along(*moved: Any) -> tuple[Any, ...]:
+                    given = list(arrays)
+                    for place, array in zip(places, moved, strict=True):
+                        given[place] = array
+                    return function(key, *given)
+
+                _, transpose = jax.vjp(along, *(arrays[place] for place in places))
                 return tuple(transpose(tuple(cotangents)))
 
             return pullback
 
-        return HostOperation(self._current, (self._count, self._num_results), self._count, derive)
+        return HostOperation(self._current, (self._count, self._num_results), len(places), derive)
 
     @cached_property
     def _pushforward(self) -> HostOperation:
@@ -157,3 +204,22 @@ class HostOperation:
             return jax.vmap(self._derive(current), (None, *dims))
 
         return HostOperation(self._current, (self._count,), self._num_results, derive)
+
+
+def _precision(array: torch.Tensor) -> AbstractContextManager[Any]:
+    """JAX's double precision, for an array of doubles."""
+    double = array.dtype == torch.float64 and jnp.result_type(float) != np.float64
+    return jax.enable_x64(True) if double else nullcontext()
+
+
+def _of_the_engine(error: Exception) -> QMLError | None:
+    """The error of ours that XLA carries as text, after the traceback of the callback."""
+    kinds = {kind.__name__: kind for kind in _below(QMLError)}
+    found = re.findall(rf"^({'|'.join(kinds)}): (.*?)(?=^\S+Error: |\Z)", str(error), re.M | re.S)
+    return kinds[found[-1][0]](found[-1][1].strip()) if found else None
+
+
+def _below(kind: type[QMLError]) -> Iterator[type[QMLError]]:
+    yield kind
+    for part in kind.__subclasses__():
+        yield from _below(part)

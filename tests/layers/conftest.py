@@ -31,9 +31,11 @@ def _torch_gradient(function):
 
     def gradient(x):
         x = torch.as_tensor(x)
-        if not x.requires_grad:
-            x = x.detach().requires_grad_()
-        (slope,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        # Keras predicts, and tries out shapes, where nothing is recorded.
+        with torch.enable_grad():
+            if not x.requires_grad:
+                x = x.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(function(x), x, create_graph=True)
         return slope
 
     return gradient
@@ -42,7 +44,11 @@ def _torch_gradient(function):
 @pytest.fixture
 def gradient():
     """gradient(f) is f', for a scalar function f of one tensor; it nests."""
-    return {"jax": _jax_gradient, "tensorflow": _tensorflow_gradient, "torch": _torch_gradient}[BACKEND]
+    return {
+        "jax": _jax_gradient,
+        "tensorflow": _tensorflow_gradient,
+        "torch": _torch_gradient,
+    }[BACKEND]
 
 
 @pytest.fixture

@@ -50,10 +50,13 @@ def test_a_missing_framework_is_named_with_what_to_set(keras_backend, package, t
     assert message.startswith(
         f"MissingDependencyError True Keras cannot be imported, because '{package}'"
     )
-    assert "KERAS_BACKEND to 'jax'" in message and "hybrid-qml[tensorflow]" in message
+    assert (
+        "KERAS_BACKEND to 'jax'" in message
+        and "'hybrid-qml[tensorflow]' or 'hybrid-qml[torch]'" in message
+    )
 
 
 def test_another_keras_backend_is_refused_and_the_supported_ones_named(tmp_path):
     message = said("numpy", "none", tmp_path)
     assert message.startswith("ConfigError False Keras runs on its 'numpy' backend.")
-    assert "'jax' and 'tensorflow'" in message
+    assert "'jax', 'tensorflow' and 'torch' backends" in message

@@ -1,6 +1,8 @@
 """Copies: a layer is its kernel's registered name, its shapes, its backend, and its weights."""
 
+import copy
 import json
+import pickle
 
 import keras
 import numpy as np
@@ -74,6 +76,22 @@ def test_a_clone_has_the_same_circuit_and_weights_of_its_own():
     assert not np.allclose(one.predict(X, verbose=0), other.predict(X, verbose=0))
     other.set_weights(one.get_weights())
     np.testing.assert_array_equal(other.predict(X, verbose=0), one.predict(X, verbose=0))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda part: pickle.loads(pickle.dumps(part))])
+@pytest.mark.parametrize("whole", [True, False], ids=["model", "layer"])
+def test_a_copy_computes_the_same_and_trains_by_itself(copied, whole):
+    one = model()
+    one.fit(X, X, verbose=0)
+    part = one if whole else one.layers[-1]
+    other = copied(part)
+    compute = lambda part: keras.ops.convert_to_numpy(part(X))
+    np.testing.assert_array_equal(compute(other), compute(part))
+    kept = compute(part)
+    for variable in other.trainable_variables:
+        variable.assign_add(np.ones(variable.shape))
+    np.testing.assert_array_equal(compute(part), kept)
+    assert np.abs(compute(other) - kept).max() > 1e-2
 
 
 def test_the_configuration_is_plain_data_and_round_trips():
@@ -159,6 +177,7 @@ def test_a_copy_is_compared_for_the_shapes_it_was_built_for_and_may_get_others()
     assert config["digest"] == layer.kernel.program(np.zeros(1)).digest
     again = QuantumLayer.from_config(config)
     assert again(np.full((2, 3), 0.3)).shape == (2, 1)
-    refused = config | {"sample_shape": []}
-    with pytest.raises(KernelNameError, match="writes another circuit"):
-        QuantumLayer.from_config(refused)
+    for samples in ({"x": []}, {"y": [1]}, {}):
+        refused = config | {"sample_shapes": samples}
+        with pytest.raises(KernelNameError, match="writes another circuit"):
+            QuantumLayer.from_config(refused)

@@ -9,6 +9,7 @@ from qml.execution import recorded
 from qml.layers import QuantumLayer
 
 BACKEND = keras.backend.backend()
+to_numpy = keras.ops.convert_to_numpy
 RNG = np.random.default_rng(5)
 
 
@@ -111,7 +112,7 @@ def test_the_second_derivative_after_a_classical_layer_is_complete(gradient):
     f = lambda x: keras.ops.sum(model(x))
     f1 = gradient(f)
     f2 = gradient(lambda x: keras.ops.sum(f1(x)))
-    np.testing.assert_allclose(f2(x), [[-1.453610]], atol=1e-6)
+    np.testing.assert_allclose(to_numpy(f2(x)), [[-1.453610]], atol=1e-6)
 
 
 def test_every_order_is_exact_and_the_special_angle_zero_too(gradient):
@@ -122,7 +123,7 @@ def test_every_order_is_exact_and_the_special_angle_zero_too(gradient):
         derivative = f
         for expected in (-np.sin(x), -np.cos(x), np.sin(x)):
             slope = gradient(derivative)
-            np.testing.assert_allclose(slope(x), expected, atol=1e-12)
+            np.testing.assert_allclose(to_numpy(slope(x)), expected, atol=1e-12)
             derivative = lambda x, slope=slope: keras.ops.sum(slope(x))
 
 
@@ -201,7 +202,9 @@ def test_a_force_step_is_one_request_per_order(gradient):
     with recorded() as runs:
         model.train_on_batch(x, x)
     found = sorted(run.primitive for run in runs)
-    assert found == ["expval_hvp", "expval_vjp"]
+    # PyTorch computes as it goes, and cannot know that E itself will not be wanted.
+    energy = ["expval"] if BACKEND == "torch" else []
+    assert found == [*energy, "expval_hvp", "expval_vjp"]
 
 
 def test_nothing_is_traced_again_for_a_batch_that_is_smaller():
@@ -225,7 +228,10 @@ def test_nothing_is_traced_again_for_a_batch_that_is_smaller():
     model.fit(x, x, batch_size=8, verbose=0)
     first = len(calls)
     model.fit(x, x, batch_size=8, epochs=3, verbose=0)
-    assert len(calls) == first <= 4
+    if BACKEND == "torch":  # it has no graphs: the layer is called once a step, and once to build
+        assert len(calls) == first + 3 * 3 <= 3 + 1 + 3 * 3
+    else:
+        assert len(calls) == first <= 4
     assert len(traces) == 1
     if BACKEND == "tensorflow":
         model.fit(x[:15], x[:15], batch_size=5, verbose=0)
