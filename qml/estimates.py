@@ -58,7 +58,7 @@ def estimate(
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise ArgumentError(f"{name} must be an integer of at least 1, got {count!r}.")
     if isinstance(target, Kernel):
-        parts = [(target.program(*arguments, **keywords), resolve(backend, gradient))]
+        parts = [(target.program(*arguments, **keywords), resolve(backend, gradient), 1)]
     elif arguments or keywords or backend is not None or gradient is not None:
         raise ArgumentError(
             "arguments, backend and gradient are for kernels; the layers of a model have theirs."
@@ -66,18 +66,18 @@ def estimate(
     else:
         parts = list(_layers(target))
     with planning(steps=int(steps)) as plan:
-        for program, config in parts:
+        for program, config, copies in parts:
             prepare(program, config)
-            angles = np.zeros((batch, program.num_slots))
+            angles = np.zeros((batch * copies, program.num_slots))
             execute("expval", program, config, 0, angles)
             if training:
-                cotangents = np.ones((batch, 1, program.num_outputs))
+                cotangents = np.ones((batch * copies, 1, program.num_outputs))
                 execute("expval_vjp", program, config, 0, angles, cotangents)
     return plan
 
 
-def _layers(target: Any) -> Iterator[tuple[Program, EngineConfig]]:
-    """Circuit and backend of every quantum layer in a Keras model or layer, each once."""
+def _layers(target: Any) -> Iterator[tuple[Program, EngineConfig, int]]:
+    """Circuit, backend and copies of every quantum layer in a Keras model or layer, each once."""
     from qml.layers.keras_layer import QuantumLayer
 
     found: dict[int, Any] = {}
@@ -95,4 +95,4 @@ def _layers(target: Any) -> Iterator[tuple[Program, EngineConfig]]:
             f"{type(target).__name__} without one."
         )
     for layer in found.values():
-        yield layer.program, layer.backend
+        yield layer.program, layer.backend, layer.units or 1

@@ -46,8 +46,14 @@ def test_the_first_program_prints_what_the_readme_says(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_programs_about_kernels_print_what_the_readme_says(tmp_path: Path) -> None:
-    (kernel, promised), (backends, _) = PROGRAMS[1:]
+    (kernel, promised), (backends, _) = PROGRAMS[1:3]
     assert same_within_the_last_digit(output(kernel + backends, tmp_path), promised)
+
+
+@pytest.mark.slow
+def test_the_program_about_costs_prints_what_the_readme_says(tmp_path: Path) -> None:
+    ((program, promised),) = PROGRAMS[3:]
+    assert output(program, tmp_path).split() == promised.split()
 
 
 def test_a_wrong_number_is_noticed() -> None:

@@ -65,6 +65,13 @@ def test_a_model_costs_what_a_step_of_fit_then_does():
     assert (plan.rows, plan.shots) == (sum(r.rows for r in runs), sum(r.shots for r in runs))
 
 
+def test_parallel_copies_cost_as_many_times_as_much():
+    one, three = layer(backend=SAMPLED), layer(backend=SAMPLED, units=3)
+    for made in (one, three):
+        made.build((None, 2))
+    assert estimate(three, batch=4).rows == 3 * estimate(one, batch=4).rows
+
+
 def test_every_layer_of_nested_models_counts_once():
     shared = layer(backend=SAMPLED)
     inner = keras.Sequential([keras.Input((2,)), layer(backend=SAMPLED), shared])
