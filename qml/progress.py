@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TextIO
 
+from qml.errors import ArgumentError
 from qml.simulators.base import Status
 
 PATIENCE: Final = 2.0
@@ -62,9 +63,14 @@ def watch(callback: Watcher) -> Iterator[None]:
     It sees the jobs of all threads, and is called by the thread that waits for the job, so perhaps
     by several at once. What it raises ends the request. No bar is drawn meanwhile.
 
+    Raises:
+        ArgumentError: it cannot be called.
+
     >>> with watch(lambda progress: print(progress.state, progress.position)):
     ...     pass
     """
+    if not callable(callback):
+        raise ArgumentError(f"watch takes a function of one Progress, got {callback!r}.")
     with _lock:
         _watchers.append(callback)
     try:

@@ -51,9 +51,17 @@ def check_engine(
         runner = engine_of(config)
     else:
         runner, config = backend, getattr(backend, "config", None)
+    expect(not isinstance(runner, type), f"{runner!r} is a class: give an engine, made of it.")
     expect(isinstance(runner, Engine), f"{runner!r} lacks a method of qml.simulators.base.Engine.")
     subject = Subject(runner, config, qubits, seed, tolerance, ideal, seeded)
     applied = [name for name, (applies, _) in CHECKS.items() if applies(subject)]
     for name in applied:
-        CHECKS[name][1](subject)
+        try:
+            CHECKS[name][1](subject)
+        except AssertionError:
+            raise
+        except Exception as error:  # of whatever kind: it is the engine's, and a fault of it
+            raise AssertionError(
+                f"the check {name!r} ended with {type(error).__name__}: {error}"
+            ) from error
     return applied

@@ -29,6 +29,8 @@ FIRST_PAUSE: Final = 0.5
 
 LONGEST_PAUSE: Final = 10.0
 
+_TOO_LARGE: Final = "does not fit the memory here (use fewer qubits, or a machine)"
+
 
 @contextmanager
 def failures(what: str, hide: Hide | None = None) -> Iterator[None]:
@@ -46,8 +48,13 @@ def failures(what: str, hide: Hide | None = None) -> Iterator[None]:
         raise  # as it is: some of ours are ValueErrors or RuntimeErrors too
     except (TypeError, ValueError) as error:
         raise EngineError(f"{what} was refused: {_told(error, hide)}") from _cause(error, hide)
+    except MemoryError as error:
+        raise EngineError(f"{what} {_TOO_LARGE}: {_told(error, hide)}") from _cause(error, hide)
     except (QiskitError, OSError, RuntimeError) as error:
-        raise JobError(f"{what} failed: {_told(error, hide)}") from _cause(error, hide)
+        told = _told(error, hide)
+        if "insufficient memory" in told.lower():  # as Aer calls it
+            raise EngineError(f"{what} {_TOO_LARGE}: {told}") from _cause(error, hide)
+        raise JobError(f"{what} failed: {told}") from _cause(error, hide)
 
 
 def outcome(

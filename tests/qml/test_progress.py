@@ -13,6 +13,7 @@ import qml
 from qml import jobs, progress
 from qml.circuits.paulis import Pauli
 from qml.circuits.program import AngleMap, Expectation, Program
+from qml.errors import ArgumentError
 from qml.kinds import JobConfig
 from qml.progress import Progress, shown, watch
 from qml.simulators.base import Cost, Evaluation, Status
@@ -218,3 +219,8 @@ def test_an_error_wipes_the_line_and_frees_it(terminal):
     assert terminal.getvalue().endswith("\r\x1b[K")
     with shown("next", 1):
         until(lambda: "next [" in terminal.getvalue())
+
+
+def test_a_watcher_that_cannot_be_called_is_refused_before_anything_is_sent():
+    with pytest.raises(ArgumentError, match="watch takes a function"), watch(3):
+        pytest.fail("entered")

@@ -560,3 +560,21 @@ def test_the_seed_chooses_the_circuits():
         check_engine(recorder, qubits=2, seed=seed)
     first, again, other = (recorder.seen for recorder in recorders)
     assert first == again and first != other
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [(None, "AttributeError: 'NoneType'"), (np.zeros((1, 1)), "AttributeError: 'numpy.ndarray'")],
+)
+def test_an_engine_that_ends_with_an_error_of_its_own_fails_the_check_by_name(answer, says):
+    class Broken(ReferenceEngine):
+        def expval(self, *_, **__):
+            return answer
+
+    with pytest.raises(AssertionError, match=rf"the check '.+' ended with {says}"):
+        check_engine(Broken(EngineConfig(kind="broken")), qubits=2)
+
+
+def test_a_class_in_place_of_an_engine_is_told():
+    with pytest.raises(AssertionError, match="is a class"):
+        check_engine(ReferenceEngine)

@@ -522,3 +522,12 @@ def test_a_factory_that_makes_no_estimator_is_refused(monkeypatch, place, option
     monkeypatch.setitem(sys.modules, "laboratory", module)
     with pytest.raises(kind, match=text):
         EstimatorEngine(EstimatorConfig(factory=place, options=options))
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError("512 TiB"), QiskitError("ERROR: Insufficient memory to run circuit")]
+)
+def test_what_does_not_fit_the_memory_is_not_sent_again(error):
+    with pytest.raises(EngineError, match="does not fit the memory") as caught, jobs.failures("x"):
+        raise error
+    assert not isinstance(caught.value, JobError)
