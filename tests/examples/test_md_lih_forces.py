@@ -354,8 +354,8 @@ def test_weights_that_are_none_are_refused(
     assert error.startswith("--weights w.json: ") and sentence in error
 
 
-@pytest.mark.parametrize("arguments", [(), ("--train",), ("--backend", "sampled", "--train")])
-def test_a_backend_with_shots_is_refused_and_the_key_named(
+@pytest.mark.parametrize("arguments", [("--train",), ("--backend", "sampled", "--train")])
+def test_training_by_line_searches_is_refused_on_a_noisy_backend(
     arguments: tuple[str, ...],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -365,7 +365,7 @@ def test_a_backend_with_shots_is_refused_and_the_key_named(
     table = '[backends.sampled]\nkind = "aer"\nshots = 100\n'
     (tmp_path / "qml.toml").write_text(ambient + table)
     error = refused(capsys, monkeypatch, *arguments)
-    assert "needs exact expectation values" in error and "drop the key 'shots'" in error
+    assert "needs exact values, but the backend is noisy" in error and "Leave out --train" in error
 
 
 def test_a_misspelt_backend_of_the_environment_is_refused(

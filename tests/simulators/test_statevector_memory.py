@@ -42,7 +42,7 @@ import ctypes, json
 from pathlib import Path
 import numpy as np
 import qml
-from qml.config import StatevectorConfig
+from qml.kinds import StatevectorConfig
 from qml.simulators.statevector.engine import StatevectorEngine
 
 QUBITS = 15
