@@ -26,6 +26,10 @@ class Failure(Exception):
     """A measurement that gave nothing; the message says why."""
 
 
+class TooSlow(Failure):
+    """It took longer than PATIENCE, or its calls would."""
+
+
 def seconds(call: Callable[[], object]) -> float:
     """The median of CALLS."""
     times: list[float] = []
@@ -42,8 +46,10 @@ def median(call: Callable[[], tuple[Any, ...]]) -> dict[str, Any]:
     found = call()
     first = time.perf_counter() - begin
     start = time.perf_counter()
-    while time.perf_counter() - start < WARM_UP:
+    while (spent := time.perf_counter() - start) < WARM_UP:
         call()
+        if CALLS * (time.perf_counter() - start - spent) > PATIENCE:
+            raise TooSlow(f"over {PATIENCE:.0f} s for {CALLS} calls")
     milliseconds = 1e3 * seconds(call)
     values = np.concatenate([np.ravel(array) for array in found])
     return {"milliseconds": milliseconds, "first": first, "values": values}
@@ -65,7 +71,8 @@ def in_process(
         threads: of OpenMP and of XLA's pool (NPROC); as the library likes if left out.
 
     Raises:
-        Failure: it took longer than PATIENCE, or ended with an error.
+        TooSlow: it took longer than PATIENCE, or its calls would.
+        Failure: it ended with an error.
     """
     surroundings = {k: v for k, v in os.environ.items() if k not in ("OMP_NUM_THREADS", "NPROC")}
     if threads is not None:
@@ -79,16 +86,18 @@ def in_process(
                 command, env=surroundings, timeout=PATIENCE, stderr=subprocess.PIPE, text=True
             )
         except subprocess.TimeoutExpired:
-            raise Failure(f"over {PATIENCE:.0f} s") from None
+            raise TooSlow(f"over {PATIENCE:.0f} s") from None
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            if TooSlow.__name__ in last:
+                raise TooSlow(last.partition(": ")[2])
             raise Failure(f"failed with {done.returncode}: {last}")
         with np.load(answer) as stored:
             return dict(stored)
 
 
 def best(python: str, script: Path, arguments: list[str]) -> tuple[dict[str, Any], int]:
-    """The fastest of THREADS, and which it was.
+    """The fastest of THREADS, and which it was; after TooSlow no other number is tried.
 
     Raises:
         Failure: none of them gave anything.
@@ -98,6 +107,9 @@ def best(python: str, script: Path, arguments: list[str]) -> tuple[dict[str, Any
     for threads in THREADS:
         try:
             found.append((in_process(python, script, arguments, threads), threads))
+        except TooSlow as failure:
+            failures.append(failure)
+            break
         except Failure as failure:
             failures.append(failure)
     if not found:
