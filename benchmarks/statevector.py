@@ -9,11 +9,11 @@ with the Jacobian by inputs and weights. Force matching: 6 qubits, 6 layers, 32 
 of all <Z>; the mean of (dE/dx)^2 and its gradient by all weights, in the libraries that
 differentiate twice under jit.
 
-The median of 9 calls after the first and 0.3 s of others, in milliseconds, and the factor to ours
-in the same precision. Every library runs in a process of its own, the peers in environments of
-their own, once with one and once with two threads (of OpenMP, and of XLA's pool); the better one is
-kept. What takes over two minutes with one thread, imports and compilation included, or would for 9
-calls, is given up, and the table says so. Values that differ are an error.
+The median of 9 calls after the first and 0.3 s of others (short ones as the mean over 0.05 s), in
+milliseconds, and the factor to ours in the same precision. Every library runs in a process of its
+own, the peers in environments of their own, once with one and once with two threads (of OpenMP, and
+of XLA's pool); the better one is kept. What takes over two minutes, imports and compilation included,
+or would for 9 calls, is given up, and the table says so. Values that differ are an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from environments import environment
 from peers import BOTH, LIBRARIES, OURS, Arrays, Model, Step
-from timing import Failure, best, in_process, median, single_or_double
+from timing import Failure, best, median, single_or_double
 
 LAYERS = 4
 BATCHES = {4: 64, 8: 64, 12: 32, 16: 8, 20: 1}
@@ -123,21 +123,17 @@ class Result:
 
 
 def result(name: str, workload: str, dtype: str) -> Result:
-    """Measured in a process of the library's environment; ours with the threads it takes itself."""
+    """Measured in processes of the library's environment."""
     script, arguments = Path(__file__).resolve(), [name, workload, dtype]
     try:
         python = environment(LIBRARIES[name].pins)
     except subprocess.CalledProcessError as error:
         return Result(None, f"cannot be installed: {error.stderr.strip().splitlines()[-1]}")
-    if name == OURS:
-        found, setting = in_process(python, script, arguments), "as by default"
-    else:
-        try:
-            found, threads = best(python, script, arguments)
-        except Failure as failure:
-            return Result(None, str(failure))
-        setting = f"{threads}"
-    remark = f"{setting}; {float(found['first']):.1f} s"
+    try:
+        found, threads = best(python, script, arguments)
+    except Failure as failure:
+        return Result(None, str(failure))
+    remark = f"{threads}; {float(found['first']):.1f} s"
     return Result(float(found["milliseconds"]), remark, found["values"])
 
 

@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 CALLS = 9
+BLOCK = 0.05
+"""Seconds."""
+
 WARM_UP = 0.3
 """Seconds of calls between the first and those that are timed, as in the midst of training."""
 
@@ -31,12 +34,16 @@ class TooSlow(Failure):
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """The median of CALLS."""
+    """The median of CALLS, each the mean of as many as fill BLOCK, so that no moment decides."""
+    start = time.perf_counter()
+    call()
+    repeats = 1 + int(BLOCK / (time.perf_counter() - start))
     times: list[float] = []
     while len(times) < CALLS:
         start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
+        for _ in range(repeats):
+            call()
+        times.append((time.perf_counter() - start) / repeats)
     return float(np.median(times))
 
 
