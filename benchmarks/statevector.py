@@ -12,8 +12,8 @@ differentiate twice under jit.
 The median of 9 calls after the first and 0.3 s of others (short ones as the mean over 0.05 s), in
 milliseconds, and the factor to ours in the same precision. Every library runs in a process of its
 own, the peers in environments of their own, once with one and once with two threads (of OpenMP, and
-of XLA's pool); the better one is kept. What takes over two minutes, imports and compilation included,
-or would for 9 calls, is given up, and the table says so. Values that differ are an error.
+of XLA's pool); the better one is kept. What takes over two minutes, imports and compilation
+included, or would for 9 calls, is given up, and the table says so. Values that differ are an error.
 """
 
 from __future__ import annotations
