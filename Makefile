@@ -15,8 +15,8 @@ demo: .venv/.examples
 
 test: lint
 	KERAS_BACKEND=jax $(BIN)/pytest -n 2 $(STUDIES) tests --ignore=tests/float32
-	KERAS_BACKEND=tensorflow $(BIN)/pytest $(STUDIES) tests/layers
-	KERAS_BACKEND=torch $(BIN)/pytest $(STUDIES) tests/layers
+	KERAS_BACKEND=tensorflow $(BIN)/pytest -n 2 $(STUDIES) tests/layers
+	KERAS_BACKEND=torch $(BIN)/pytest -n 2 $(STUDIES) tests/layers
 	KERAS_BACKEND=jax QML_TEST_X64=0 $(BIN)/pytest $(STUDIES) tests/float32
 
 # What depends on JAX, on the newest, which needs Python 3.12 or 3.13 (NEWEST=python3.13).
