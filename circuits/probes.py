@@ -40,8 +40,8 @@ def _probed(expression: ParameterExpression) -> tuple[int, complex] | None:
         values = {p: place(which, int(p.name[1:])) for p in expression.parameters}
         try:
             value = complex(expression.bind(values))
-        except (CircuitError, ZeroDivisionError, OverflowError, TypeError):
-            continue
+        except (CircuitError, ZeroDivisionError, OverflowError, TypeError, RuntimeError):
+            continue  # Qiskit's RuntimeError: the value is NaN
         if cmath.isfinite(value):
             return which, value
     return None

@@ -55,7 +55,7 @@ def trace(
         ObservableError: it returned what cannot be measured.
         UnsupportedCircuitError: it wrote what cannot be differentiated.
     """
-    arrays = [_symbols(leaf, shape) for leaf, shape in leaves]
+    arrays = [symbols(leaf, shape) for leaf, shape in leaves]
     circuit = QuantumCircuit(num_qubits, name=name)
     with_shapes = f"kernel {name!r} with " + (
         ", ".join(f"{leaf}: {shape}" for leaf, shape in leaves) or "no arguments"
@@ -84,7 +84,7 @@ def trace(
     return Trace(circuit, program, measured.shape)
 
 
-def _symbols(name: str, shape: tuple[int, ...]) -> NDArray[np.object_]:
+def symbols(name: str, shape: tuple[int, ...]) -> NDArray[np.object_]:
     """Parameters called name(i,j): no library circuit uses such names, so none can collide."""
     array = np.empty(shape, dtype=object)
     for position in np.ndindex(shape):

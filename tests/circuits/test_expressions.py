@@ -97,6 +97,10 @@ NONLINEAR = {
         V[0].arcsin() + V[1].arccos() * V[2].arctan(),
         lambda v: jnp.arcsin(v[0]) + jnp.arccos(v[1]) * jnp.arctan(v[2]),
     ),
+    "functions of a domain far from zero": (
+        (V[0] + 99).arcsin() * (V[2] - 99).arccos() + (V[1] - 99).log(),
+        lambda v: jnp.arcsin(v[0] + 99) * jnp.arccos(v[2] - 99) + jnp.log(v[1] - 99),
+    ),
     "absolute": (abs(V[0] - V[1]), lambda v: abs(v[0] - v[1])),
     "sign": (V[0].sign() * V[1], lambda v: jnp.sign(v[0]) * v[1]),
     "conjugate of a real": (V[0].conjugate() * V[1], lambda v: v[0] * v[1]),
@@ -124,7 +128,7 @@ NONLINEAR = {
 @pytest.mark.parametrize("name", NONLINEAR)
 def test_formulas_have_the_values_and_derivatives_of_the_expression(name):
     angle, function = NONLINEAR[name]
-    v = jnp.array([0.3, 0.7, -0.2, 0.9])
+    v = jnp.array([-98.7, 99.7, 98.8, 0.9] if "far from" in name else [0.3, 0.7, -0.2, 0.9])
     form = analyse(angle, INDEX)
     orders = lambda f: jax.jit(lambda v: (f(v), jax.grad(f)(v), jax.hessian(f)(v)))(v)
     for found, expected in zip(orders(lambda v: angle_of(form, v)), orders(function), strict=True):
