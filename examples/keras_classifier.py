@@ -30,6 +30,7 @@ import qml.layers  # before Keras: it says what to do where Keras' backend does 
 # isort: split
 import keras
 import numpy as np
+from command_line import first_seed, picture, told_in_one_line
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits, load_wine
 from sklearn.decomposition import PCA
@@ -134,31 +135,19 @@ def main() -> None:
     parser.add_argument("--plan", action="store_true", help="print what it would cost, and stop")
     parser.add_argument("--quick", action="store_true", help="one seed, two epochs")
     parser.add_argument("--samples", type=int, help="train with so many, by default with all")
-    parser.add_argument("--seed", type=int, default=0, help="the first of three seeds")
-    parser.add_argument("--plot", type=Path, default=Path("keras_classifier.png"))
+    parser.add_argument("--seed", type=first_seed(3), default=0, help="the first of three seeds")
+    parser.add_argument("--plot", type=picture, default="keras_classifier.png")
     options = parser.parse_args()
-    if not 0 <= options.seed < 2**32 - 2:  # what NumPy takes, twice more
-        parser.error(f"--seed must be from 0 to 2**32 - 3, got {options.seed}")
-    formats = Figure().canvas.get_supported_filetypes()
-    if options.plot.suffix.lower().lstrip(".") not in formats:
-        parser.error(f"--plot {options.plot}: must end in one of {', '.join(sorted(formats))}")
-    place = options.plot if options.plot.exists() else options.plot.parent
-    if options.plot.is_dir() or not os.access(place, os.W_OK):
-        parser.error(f"--plot {options.plot}: no file can be written there")
     seeds, epochs = (1, 2) if options.quick else (3, 30)
     numbers = range(options.seed, options.seed + seeds)
     if options.samples is not None and options.samples < 1:
         parser.error(f"--samples must be at least 1, got {options.samples}")
-    try:
+    with told_in_one_line(parser):
         if options.plan:
             print(f"one of {seeds} seeds, evaluation not counted")
             print(plan(options.data, options.seed, epochs, options))
             return
-        runs = [
-            train(options.data, seed, epochs, options.backend, options.samples) for seed in numbers
-        ]
-    except qml.QMLError as error:  # the first layer says what is wrong with the backend
-        parser.error(str(error))
+        runs = [train(options.data, n, epochs, options.backend, options.samples) for n in numbers]
     plot(runs, options.data, options.plot)
     last = 100 * np.array([[run["hybrid"][-1], run["classical"][-1]] for run in runs])
     print("\nAccuracy on unseen samples after the last epoch (%)\nseed    hybrid  classical")

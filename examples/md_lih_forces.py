@@ -31,6 +31,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from command_line import first_seed, told_in_one_line
 from jax.flatten_util import ravel_pytree
 from matplotlib.figure import Figure
 from scipy import constants
@@ -288,19 +289,17 @@ def main() -> None:
         help="evaluations in training (1000), a few more to end a line search; or Adam's steps in "
         "comparing (5, on a noisy backend 1)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the initial weights (0)")
+    parser.add_argument("--seed", type=first_seed(1), default=0, help="of the initial weights (0)")
     parser.add_argument("--output", type=Path, default=Path("lih_forces"), help="folder to write")
     parser.add_argument("--weights", type=Path, default=DATA / "lih_weights.json", help="compared")
     args = parser.parse_args()
     if args.steps is not None and args.steps < 1:
         parser.error(f"--steps must be at least 1, got {args.steps}")
-    if args.seed < 0:
-        parser.error(f"--seed must be at least 0, got {args.seed}")
     try:
         trained = load_weights(args.weights)
     except (OSError, ValueError) as error:
         parser.error(f"--weights {args.weights}: {error}")
-    try:
+    with told_in_one_line(parser):
         with qml.use(args.backend) as backend:
             if args.train and not backend.exact:
                 parser.error(
@@ -318,8 +317,6 @@ def main() -> None:
                 report_training(args.seed, steps, backend, writable(args.output, parser))
             else:
                 report_comparison(args.seed, steps, backend, trained)
-    except qml.QMLError as error:
-        parser.error(str(error))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ of the optimizer and the initial angles were chosen by the ideal training, in a 
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -29,6 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from command_line import first_seed, picture, told_in_one_line
 from matplotlib.figure import Figure
 from qiskit import QuantumCircuit
 from sklearn.datasets import make_circles
@@ -188,30 +188,20 @@ def main() -> None:
     parser.add_argument("--backend", help="name of the noisy backend; by default Aer's noise")
     parser.add_argument("--plan", action="store_true", help="print what it would cost, and stop")
     parser.add_argument("--quick", action="store_true", help="two steps with eight points")
-    parser.add_argument("--seed", type=int, default=0, help="of the points")
-    parser.add_argument("--plot", type=Path, default=Path("noise_aware_training.png"))
+    parser.add_argument("--seed", type=first_seed(2), default=0, help="of the points")
+    parser.add_argument("--plot", type=picture, default="noise_aware_training.png")
     options = parser.parse_args()
-    if not 0 <= options.seed < 2**32 - 1:  # what NumPy takes, once more
-        parser.error(f"--seed must be from 0 to 2**32 - 2, got {options.seed}")
-    formats = Figure().canvas.get_supported_filetypes()
-    if options.plot.suffix.lower().lstrip(".") not in formats:
-        parser.error(f"--plot {options.plot}: must end in one of {', '.join(sorted(formats))}")
-    place = options.plot if options.plot.exists() else options.plot.parent
-    if options.plot.is_dir() or not os.access(place, os.W_OK):
-        parser.error(f"--plot {options.plot}: no file can be written there")
     steps, samples = (2, 8) if options.quick else (30, 30)
     ways = readings(options.backend or NOISE)
     x, y = rings(samples, options.seed)
     unseen = rings(8 * samples, options.seed + 1)
-    try:
+    with told_in_one_line(parser):
         with qml.planning(steps) as plan:  # it also says what is wrong with the backend
             jax.grad(loss)(start(), ways["extrapolated"], x, y)
         if options.plan:
             print(f"Training by extrapolated values\n{plan}")
             return
         trained = {name: train(name, reading, x, y, steps) for name, reading in ways.items()}
-    except qml.QMLError as error:
-        parser.error(str(error))
     thetas = {name: theta for name, (theta, _) in trained.items()}
     plot({name: losses for name, (_, losses) in trained.items()}, ways, thetas["extrapolated"],
          unseen[0], options.plot)  # fmt: skip

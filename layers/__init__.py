@@ -32,5 +32,9 @@ except ModuleNotFoundError as error:
 if keras.backend.backend() not in SUPPORTED:
     raise ConfigError(f"Keras runs on its {keras.backend.backend()!r} backend. {_ADVICE}")
 
+from qml.layers.convolution import QuantumConv2D as QuantumConv2D  # noqa: E402
 from qml.layers.keras_layer import QuantumLayer as QuantumLayer  # noqa: E402
 from qml.layers.moves import set_backend as set_backend  # noqa: E402
+from qml.layers.reuploading import ReuploadingLayer as ReuploadingLayer  # noqa: E402
+from qml.layers.saved_model import export as export  # noqa: E402
+from qml.layers.stored import loading as loading  # noqa: E402

@@ -11,30 +11,39 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
+from qml.circuits import library
 from qml.circuits.program import Program
-from qml.config import Backend, resolve
+from qml.circuits.stored import StoredKernel
+from qml.circuits.templates import PREFIX
+from qml.config import Backend
 from qml.errors import (
     ArgumentError,
     DtypeError,
     KernelNameError,
-    QMLError,
     ShapeError,
     UnknownNameError,
 )
 from qml.execution import prepare
 from qml.kernel import Kernel, kernels
-from qml.layers.batch import BatchedKernel, Shape
+from qml.layers.batch import BatchedKernel
+from qml.layers.exporting import NATIVE, exported, is_exporting
+from qml.layers.stored import (
+    STORED,
+    circuit_config,
+    configuration,
+    stored_backend,
+    stored_kernel,
+)
 from qml.layers.weights import PerWeight
 from qml.registry import same
 from qml.settings import EngineConfig
-from qml.simulators.registry import engine
 
 ON_JAX: Final = keras.backend.backend() == "jax"
 ON_TENSORFLOW: Final = keras.backend.backend() == "tensorflow"
 if ON_TENSORFLOW:
-    from qml.layers.tensorflow_bridge import HostOperation
+    from qml.layers.operations import Operations
 elif not ON_JAX:
-    from qml.layers.torch_bridge import HostOperation, outside_of_graphs  # type: ignore[assignment]
+    from qml.layers.torch_bridge import HostOperation, outside_of_graphs
 if ON_JAX or ON_TENSORFLOW:
 
     def outside_of_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -144,11 +153,13 @@ class QuantumLayer(keras.layers.Layer):
         self._angles: list[Any] = []
         self._backend = configuration(backend, gradient)
         self._evaluate = self._batched.on(self._backend)
-        if not ON_JAX:
+        if ON_TENSORFLOW:
+            self._operations = Operations(self.name, self._batched, lambda: self._backend)
+            self.supports_jit = self._backend.kind == NATIVE
+        elif not ON_JAX:
             self._operation = HostOperation(
                 lambda: self._evaluate, (len(self._batched.data) + len(names),)
             )
-            self.supports_jit = not ON_TENSORFLOW  # on PyTorch the graph breaks at the layer
         # A variable even where the backend is exact, so that a saved model fits any backend.
         self._seeds = keras.random.SeedGenerator(self._seed())
 
@@ -242,27 +253,30 @@ class QuantumLayer(keras.layers.Layer):
         self._check_precision(named.values())
         arrays = [keras.ops.cast(array, self.compute_dtype) for array in named.values()]
         arrays += [keras.ops.convert_to_tensor(angle) for angle in self._angles]
-        # On TensorFlow in any case: a graph that was traced stays when the backend changes.
-        draws = self._backend.draws or ON_TENSORFLOW
-        key = self._seeds.next() if draws else None
-        if ON_JAX:
-            (values,) = self._evaluate(key, *arrays)
-        else:
-            known = [self._values_shape(shapes)] if ON_TENSORFLOW else []
-            (values,) = self._operation(key, arrays, known)
+        if ON_TENSORFLOW:
+            shape = self._values_shape(shapes)
+            (values,) = self._operations(self._seeds.next, arrays, shape)
+            return self._activation(values)
+        evaluate = self._evaluate
+        if is_exporting():
+            evaluate = self._batched.on(exported(self.name, self._backend))
+        key = self._seeds.next() if self._backend.draws else None
+        (values,) = evaluate(key, *arrays) if ON_JAX else self._operation(key, arrays)
         return self._activation(values)
 
     def get_config(self) -> dict[str, Any]:
-        """Plain data: the kernel by its registered name, the backend as a table.
+        """Plain data: the kernel by its name, the backend as a table.
 
-        Once the layer is built also the circuit's digest, and for which shape of a sample.
+        Once the layer is built also the circuit, and for which shape of a sample: a layer made of
+        that needs no kernel of the name.
 
         Raises:
-            KernelNameError: the name belongs to another kernel by now.
+            KernelNameError: the layer is not built, and its kernel's name belongs to another kernel
+                by now.
         """
         name = self.kernel.name
-        other = kernels[name]
-        if other is not self.kernel and not self._same_as(other):
+        known = self.built or isinstance(self.kernel, StoredKernel)
+        if not known and not same(kernels[name], self.kernel):
             raise KernelNameError(
                 f"{self.name}: its kernel {name!r} has since been replaced by another one of that "
                 "name, which a copy of the layer would run. Give each a name of its own: "
@@ -281,43 +295,39 @@ class QuantumLayer(keras.layers.Layer):
             "units": self._batched.units,
             "activation": self._activation_config(),
         }
-        if self.built:
-            shapes = zip(self._batched.data, self._samples, strict=True)
-            samples = {name: list(shape) for (name, _), shape in shapes}
-            config |= {"sample_shapes": samples, "digest": self._program.digest}
-        return config
+        if isinstance(self.kernel, StoredKernel):
+            stored = dict(self.kernel.stored.arguments)
+            samples = tuple(stored[name] for name, _ in self._batched.data)
+        elif self.built:
+            samples = self._samples
+        else:
+            return config
+        shapes = zip(self._batched.data, samples, strict=True)
+        config["sample_shapes"] = {name: list(shape) for (name, _), shape in shapes}
+        return config | circuit_config(self._batched.trace(samples))
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> QuantumLayer:
-        """The layer that `get_config` describes, with new weights.
+        """The layer that `get_config` describes, with new weights, on its backend or `loading`'s.
 
         Raises:
-            UnknownNameError: no kernel of that name is registered in this process.
-            KernelNameError: it writes another circuit than the one of the layer described.
+            UnknownNameError: no circuit is stored, and no kernel of that name is registered.
+            KernelNameError: the registered one has other values than the stored circuit.
+            ConfigError: the stored circuit or the backend cannot be read.
+            DeviceError, MissingDependencyError, EngineError: what the backend needs is not there.
         """
         # Not Keras' own, which wraps every error in its own.
-        config = dict(config)
-        samples, digest = config.pop("sample_shapes", None), config.pop("digest", None)
-        layer = cls(**config)
-        if digest is None:
-            return layer
-        program = None
-        if set(samples) == {name for name, _ in layer._batched.data}:
-            shapes = [tuple(samples[name]) for name, _ in layer._batched.data]
-            program = layer._written_by(layer.kernel, shapes)
-        if program is None or program.digest != digest:
-            raise KernelNameError(
-                f"{layer.name}: the kernel {layer.kernel.name!r} writes another circuit than when "
-                "the layer was saved or copied, so its weights would mean something else. Restore "
-                "the kernel as it was, and give the new one a name of its own: "
-                "@qkernel(qubits=..., name=...)."
-            )
-        return layer
+        kernel = stored_kernel(config)
+        backend = stored_backend(config.get("name", "quantum_layer"), config.get("backend"))
+        given = {key: value for key, value in config.items() if key not in STORED}
+        return cls(**{**given, "kernel": kernel, "backend": backend})
 
     def _use(self, backend: EngineConfig) -> None:
         """Runs on this backend from now on, in whatever was traced before too on TensorFlow."""
         seed, self._backend = self._backend.seed, backend
         self._evaluate = self._batched.on(backend)
+        if ON_TENSORFLOW:
+            self.supports_jit = backend.kind == NATIVE
         if backend.seed != seed:
             self._seeds.state.assign([self._seed(), 0])
 
@@ -357,22 +367,6 @@ class QuantumLayer(keras.layers.Layer):
                 "jax.config.update('jax_enable_x64', True) at the top of the program."
             )
 
-    def _same_as(self, other: Kernel) -> bool:
-        """Whether both write the same circuit; before the shapes are known, by the same code."""
-        if not self.built:
-            return same(other, self.kernel)
-        return self._written_by(other, self._samples) == self._program
-
-    def _written_by(self, kernel: Kernel, samples: Sequence[Shape]) -> Program | None:
-        """A kernel's circuit for the arguments of this layer, None where it cannot take them."""
-        try:
-            batched = BatchedKernel.of(kernel, dict(self._batched.weights), self._data_axes)
-            if batched.data != self._batched.data:
-                return None
-            return batched.trace(samples).program
-        except QMLError:
-            return None
-
 
 def _kernel(kernel: Kernel | str) -> Kernel:
     if isinstance(kernel, Kernel):
@@ -382,7 +376,7 @@ def _kernel(kernel: Kernel | str) -> Kernel:
             f"kernel must be a function decorated by @qkernel, or the name of one, got {kernel!r}."
         )
     try:
-        return kernels[kernel]
+        return library.named(kernel) if kernel.startswith(PREFIX) else kernels[kernel]
     except UnknownNameError as error:
         if not kernel.startswith("__main__."):
             raise
@@ -390,10 +384,3 @@ def _kernel(kernel: Kernel | str) -> Kernel:
             f"{error} A kernel defined in a script has that name only there: give it a name of its "
             "own, @qkernel(qubits=..., name=...), to load its models elsewhere."
         ) from None
-
-
-def configuration(backend: Backend, gradient: str | None) -> EngineConfig:
-    """What was asked for, once its engine is there."""
-    config = resolve(backend, gradient)
-    engine(config)
-    return config

@@ -3,8 +3,9 @@
     argument  >  `with qml.use(...)`  >  QML_BACKEND  >  `backend` in qml.toml  >  built-in default
 
 A table may say `inherits = "other"`: it then has all keys of that backend but for those it gives
-itself. Relative paths in a `qml.toml` are taken from its directory. Tables are read strictly
-(qml.settings); an error names the place.
+itself, and for those that `unset = ["shots", "budget.jobs"]` names, which are as if never given:
+TOML has no word for that. Relative paths in a `qml.toml` are taken from its directory. Tables are
+read strictly (qml.settings); an error names the place.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from qml.errors import ConfigError, UnknownNameError, nearest
-from qml.kinds import DEFAULT_KIND, KINDS, kinds, model
+from qml.errors import ConfigError, UnknownNameError, named, nearest
+from qml.foreign import foreign, raised
+from qml.kinds import DEFAULT_KIND, KINDS, MEND, kinds, model
 from qml.settings import (
     EngineConfig,
     Table,
@@ -36,6 +38,7 @@ FILE_NAME = "qml.toml"
 ENVIRONMENT_VARIABLE = "QML_BACKEND"
 SECTIONS = ("backend", "backends")
 INHERITS = "inherits"
+UNSET = "unset"
 
 
 class _Ambient(threading.local):
@@ -167,16 +170,18 @@ def _named(name: str, file: ConfigFile | None, where: str) -> EngineConfig:
         try:
             return _with_defaults(found, name)
         except ConfigError as error:
-            raise ConfigError(f"{where}: the kind {name!r} needs a table: {error}") from None
+            what = f"{where}: the kind {named(name)} needs a table: {error}"
+            raise ConfigError(what) from error.__cause__
     place = f"no {FILE_NAME} was found" if file is None else f"{file.path} has none of that name"
     raise UnknownNameError(
-        f"{where}: there is no backend {name!r} ({place}): {nearest(name, {*configured, *kinds()})}"
+        f"{where}: there is no backend {named(name)} ({place}): "
+        f"{nearest(name, {*configured, *kinds()})}"
     )
 
 
 @functools.cache
 def _with_defaults(keys: type[EngineConfig], kind: str) -> EngineConfig:
-    return keys(kind=kind)  # a kind may need other keys: then it says so
+    return _read(keys, {"kind": kind})  # a kind may need other keys: then it says so
 
 
 def _discover(start: str | os.PathLike[str] | None = None) -> str | None:
@@ -249,7 +254,7 @@ def _whole(
     where: str,
     heirs: frozenset[str] = frozenset(),
 ) -> Mapping[str, Any]:
-    """A table with the keys it inherits; tables in it inherit key by key.
+    """A table with the keys it inherits, but for those it unsets; tables in it key by key.
 
     Args:
         others: the tables by name, asked for only if there is something to inherit.
@@ -257,28 +262,61 @@ def _whole(
         heirs: the names that inherit from this one, without end if it is among them.
 
     Raises:
-        ConfigError: it is no table, or inherits from itself.
+        ConfigError: it is no table, inherits from itself, or unsets what it does not inherit.
         UnknownNameError: it inherits from no table of `others`.
     """
     if not isinstance(table, Mapping):
         raise ConfigError(f"{where}: must be a table of keys and values, got {kind_of(table)}.")
     if INHERITS not in table:
+        if UNSET in table:
+            raise ConfigError(
+                f"{where}: {UNSET!r} leaves out inherited keys, and the table inherits none. Add "
+                f"{INHERITS} = 'NAME', or remove {UNSET!r}."
+            )
         return table
     name, tables = table[INHERITS], others()
     if not isinstance(name, str):
         raise ConfigError(
             f"{where}: {INHERITS!r} must be the name of a backend, got {shown(name)}."
         )
+    which = f"{where}: {INHERITS} = {named(name)}"
     if name in heirs:
-        raise ConfigError(f"{where}: {INHERITS} = {name!r} again, which has no end.")
+        raise ConfigError(f"{which} again, which has no end.")
     if name not in tables:
         raise UnknownNameError(
-            f"{where}: {INHERITS} = {name!r}, which is no backend of {FILE_NAME}: "
-            f"{nearest(name, tables)}"
+            f"{which}, which is no backend of {FILE_NAME}: {nearest(name, tables)}"
         )
-    own = {key: value for key, value in table.items() if key != INHERITS}
-    base = _whole(tables[name], others, f"{where}: {INHERITS} = {name!r}", heirs | {name})
+    own = {key: value for key, value in table.items() if key not in (INHERITS, UNSET)}
+    base = _whole(tables[name], others, which, heirs | {name})
+    for key in _unset(table, where):
+        base = _without(base, key.split("."), f"{where}: {UNSET} = [{named(key)}]")
     return _merged(base, own)
+
+
+def _unset(table: Mapping[str, Any], where: str) -> list[str]:
+    keys = table.get(UNSET, [])
+    if isinstance(keys, list) and all(isinstance(key, str) for key in keys):
+        return keys
+    raise ConfigError(
+        f"{where}: {UNSET!r} must be a list of inherited keys, as {UNSET} = ['shots'] or "
+        f"{UNSET} = ['budget.jobs'], got {shown(keys)}."
+    )
+
+
+def _without(table: Mapping[str, Any], path: list[str], where: str) -> dict[str, Any]:
+    """A table without a key, or without one of a table in it.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    key, *rest = path
+    if key not in table:
+        raise ConfigError(f"{where}: no such key is inherited: {nearest(key, table)}")
+    if not rest:
+        return {name: value for name, value in table.items() if name != key}
+    if not isinstance(table[key], Mapping):
+        raise ConfigError(f"{where}: the inherited {key!r} is no table. Unset {key!r} itself.")
+    return {**table, key: _without(table[key], rest, where)}
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,9 +338,9 @@ def _keys_of(table: Mapping[str, Any], where: str) -> type[EngineConfig]:
     try:
         keys = model(kind) if isinstance(kind, str) else None
     except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{where}: {error}") from error.__cause__
     models = KINDS.values() if keys is None else [keys]
-    allowed = {INHERITS}.union(*(known.model_fields for known in models))
+    allowed = {INHERITS, UNSET}.union(*(known.model_fields for known in models))
     if keys is None and isinstance(kind, str):  # whose keys, misspelt or not, are not known
         allowed |= {key for key in table if not looks_secret(str(key))}
     refuse_unknown_keys(table, allowed, where)
@@ -311,7 +349,7 @@ def _keys_of(table: Mapping[str, Any], where: str) -> type[EngineConfig]:
     if not isinstance(kind, str):
         raise ConfigError(f"{where}: 'kind' must be a string, got {shown(kind)}.")
     if keys is None:
-        raise UnknownNameError(f"{where}: there is no kind {kind!r}: {nearest(kind, kinds())}")
+        raise UnknownNameError(f"{where}: there is no kind {named(kind)}: {nearest(kind, kinds())}")
     return keys
 
 
@@ -328,6 +366,15 @@ def _located(table: Mapping[str, Any], keys: type[Table], folder: str) -> Mappin
 
 def _made(keys: type[EngineConfig], table: Mapping[str, Any], where: str) -> EngineConfig:
     try:
-        return keys(**table)
+        return _read(keys, table)
     except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{where}: {error}") from error.__cause__
+
+
+def _read(keys: type[EngineConfig], table: Mapping[str, Any]) -> EngineConfig:
+    """A configuration; where the class is of another package, its errors are told as its."""
+    if keys in KINDS.values():
+        return keys(**table)
+    what = f"the keys of kind {table['kind']!r} cannot be read by {keys.__module__}:{keys.__name__}"
+    with foreign(raised(what, ConfigError, MEND)):
+        return keys(**table)

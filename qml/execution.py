@@ -217,7 +217,8 @@ def _native(
     seconds = time.perf_counter() - start
     gradient = "none" if primitive == "expval" else "adjoint"
     device = getattr(runner, "device", "CPU")
-    precision = "single" if a.dtype == np.float32 else "double"
+    of_angles = "single" if a.dtype == np.float32 else "double"
+    precision = getattr(runner, "precision", of_angles)
     _record(Run(primitive, gradient, config.kind, device, len(a), 1, 0, seconds, precision))
     return value
 

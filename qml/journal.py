@@ -6,9 +6,10 @@ are known; so it is never lost, whenever the process dies. Started again, the pr
 same (Program, configuration, seed, angles, outputs), as often as before, and gets the same jobs.
 
 Only what a run left that did not end well is taken over, by one later run: it was killed, or ended
-by an exception, also by Ctrl-C. At the end of a run that ends well its entries are closed, and the
-next run draws anew. A run is alive as long as it holds the lock on its `run-*.lock`. In the journal
-are digests, ids, shots and values; no configuration, and so no secret.
+with a status other than 0, as by an exception, by Ctrl-C or by sys.exit(1) (qml.endings). At the
+end of a run that ends well its entries are closed, and the next run draws anew. A run is alive as
+long as it holds the lock on its `run-*.lock`. In the journal are digests, ids, shots and values; no
+configuration, and so no secret.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import atexit
 import hashlib
 import os
 import sqlite3
-import sys
 import threading
 import uuid
 from collections import Counter
@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from qml.budget import Spending, identity, refuse_excess
 from qml.circuits.program import Program
 from qml.config import discover
+from qml.endings import ended_well, watch
 from qml.errors import ConfigError, EngineError
 from qml.kinds import Budget
 from qml.settings import EngineConfig
@@ -341,6 +342,7 @@ def opened() -> Journal:
     file = discover()
     folder = (Path.cwd() if file is None else file.parent) / FOLDER
     with _lock:
+        watch()
         if folder not in _journals:
             _journals[folder] = Journal(folder)
         return _journals[folder]
@@ -348,14 +350,10 @@ def opened() -> Journal:
 
 @atexit.register
 def _close_all() -> None:
-    """At the end of a process; it ended well where no exception was printed as unhandled.
-
-    In an interactive one, too, every exception that was printed counts.
-    """
-    if any(getattr(sys, name, None) is not None for name in ("last_exc", "last_value")):
-        return
-    for journal in _journals.values():
-        journal.close()
+    """At the end of a process; after os._exit or a signal nobody comes here."""
+    if ended_well():
+        for journal in _journals.values():
+            journal.close()
 
 
 def _forget_all() -> None:

@@ -10,14 +10,13 @@ import hashlib
 import json
 import os
 import re
-import reprlib
 from collections.abc import Iterable, Mapping
 from numbers import Integral
-from typing import Any, ClassVar, Literal, NoReturn, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from qml.errors import ConfigError, nearest
+from qml.errors import ConfigError, named, nearest
 
 _SECRET = re.compile(
     r"token|apikey|accesskey|privatekey|passw|passphrase|pwd|secret|credential|bearer|authoriz"
@@ -99,8 +98,10 @@ class Table(BaseModel):
                 sentences.append(f"the key {key!r} is missing.")
                 continue
             allowed = cls.model_fields[key].description or "what its model allows"
-            names = re.findall(r"'(\w+)'", allowed)
-            hint = f": {nearest(found, names)}" if names and isinstance(found, str) else "."
+            names = choices(cls.model_fields[key].annotation)
+            choice = names and isinstance(found, str)
+            # Of a few, the nearest is told however far it is.
+            hint = f": {nearest(found, names, cutoff=0.0 if found else 0.5)}" if choice else "."
             # Where the name of a variable belongs, a secret may have been written.
             got = kind_of(found) if key.endswith("_env") else shown(found)
             sentences.append(f"{key!r} must be {allowed}, got {got}{hint}")
@@ -196,9 +197,20 @@ def refuse_unknown_keys(found: Iterable[object], valid: Iterable[str], where: st
             )
     if unknown:
         hints = " ".join(
-            f"there is no key {key!r}: {nearest(str(key), allowed)}" for key in unknown
+            f"there is no key {named(key)}: {nearest(str(key), allowed)}" for key in unknown
         )
         raise ConfigError(f"{where}: {hints}")
+
+
+def choices(annotation: Any) -> list[str]:
+    """The texts that a type allows, if it allows only some.
+
+    >>> choices(Literal["CPU", "GPU"] | None), choices(str)
+    (['CPU', 'GPU'], [])
+    """
+    if get_origin(annotation) is Literal:
+        return [value for value in get_args(annotation) if isinstance(value, str)]
+    return [choice for part in get_args(annotation) for choice in choices(part)]
 
 
 def looks_secret(key: str) -> bool:
@@ -235,7 +247,7 @@ def shown(value: object) -> str:
     """A value for a message. What a container holds is not shown: it may be a secret."""
     short = not isinstance(value, int) or value.bit_length() <= 64  # repr of a huge int raises
     if value is None or (isinstance(value, str | int | float) and short):
-        return f"{reprlib.repr(value)} ({type(value).__name__})"
+        return f"{named(value)} ({type(value).__name__})"
     return kind_of(value)
 
 

@@ -161,6 +161,9 @@ class JobEngine(Engine, Protocol):
 class NativeEngine(Engine, Protocol):
     """An engine that computes derivatives itself, exactly, in the precision of the angles.
 
+    For qml.last_run, one that computes elsewhere than on the "CPU", or always in one precision,
+    says so by attributes `device` and `precision`.
+
     Attributes:
         native: the primitives it computes; see qml.primitives for their operands.
     """

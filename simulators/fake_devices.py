@@ -9,7 +9,7 @@ from qiskit.providers import BackendV2, JobV1, Options
 from qiskit.transpiler import Target
 from qiskit_aer import AerSimulator
 
-from qml.errors import MissingDependencyError, UnknownNameError, nearest
+from qml.errors import MissingDependencyError, UnknownNameError, named, nearest
 
 
 def fake_device(name: str, key: str) -> BackendV2:
@@ -27,7 +27,7 @@ def fake_device(name: str, key: str) -> BackendV2:
         provider: Any = importlib.import_module("qiskit_ibm_runtime.fake_provider")
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
-            f"{key} = {name!r} needs the fake devices of qiskit-ibm-runtime: "
+            f"{key} = {named(name)} needs the fake devices of qiskit-ibm-runtime: "
             "pip install 'hybrid-qml[runtime]'"
         ) from error
     known = {
@@ -37,7 +37,7 @@ def fake_device(name: str, key: str) -> BackendV2:
     }
     if name not in known:
         raise UnknownNameError(
-            f"{key} = {name!r}: no fake device has that name; {nearest(name, known)}"
+            f"{key} = {named(name)}: no fake device has that name; {nearest(name, known)}"
         )
     device: BackendV2 = known[name]()
     return device

@@ -6,8 +6,9 @@ import importlib
 from functools import lru_cache
 from typing import Final
 
-from qml.errors import UnknownNameError, nearest
-from qml.kinds import plugins
+from qml.errors import EngineError, UnknownNameError, nearest
+from qml.foreign import foreign, raised
+from qml.kinds import MEND, plugins
 from qml.settings import EngineConfig
 from qml.simulators.base import Engine
 
@@ -34,13 +35,21 @@ def engine(config: EngineConfig) -> Engine:
         UnknownNameError: no engine is registered for `config.kind`.
         DeviceError: the device asked for is not there.
         MissingDependencyError: the package behind the engine is not installed.
+        EngineError: the engine of another package could not be made, or is none.
     """
     made: Engine
     if config.kind in ENGINES:
         module, name = ENGINES[config.kind].split(":")
         made = getattr(importlib.import_module(module), name)(config)
     elif config.kind in plugins():
-        made = plugins()[config.kind].load()(config)
+        point = plugins()[config.kind]
+        what = f"the engine of kind {config.kind!r}, {point.value!r}, cannot be made"
+        with foreign(raised(what, EngineError, MEND)):
+            made = point.load()(config)
+        if not isinstance(made, Engine):
+            raise EngineError(
+                f"{what}: it lacks a method of qml.simulators.base.Engine (docs/engines.md). {MEND}"
+            )
     else:
         hint = nearest(config.kind, {*ENGINES, *plugins()})
         raise UnknownNameError(f"no engine is registered for kind {config.kind!r}: {hint}")

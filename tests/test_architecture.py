@@ -20,7 +20,11 @@ FOLDERS = {
 ORDER = [
     "qml.errors",
     "qml.shapes",
+    "qml.foreign",
+    "qml.endings",
     "qml.settings",
+    "qml.kinds_sampling",
+    "qml.kinds_*",
     "qml.kinds",
     "qml.config",
     "qml.context",
@@ -29,6 +33,7 @@ ORDER = [
     "qml.circuits.program",
     "qml.circuits.observables",
     "qml.circuits.formulas",
+    "qml.circuits.archive",
     "qml.circuits.polynomials",
     "qml.circuits.probes",
     "qml.circuits.symbolic",
@@ -42,6 +47,7 @@ ORDER = [
     "qml.simulators.qiskit_circuit",
     "qml.simulators.measurement",
     "qml.simulators.fake_devices",
+    "qml.simulators.shortage",
     "qml.simulators.*",
     "qml.simulators",
     "qml.budget",
@@ -55,6 +61,8 @@ ORDER = [
     "qml.registry",
     "qml.seeds",
     "qml.kernel",
+    "qml.circuits.stored",
+    "qml.circuits.templates",
     "qml.circuits.library",
     "qml.circuits.interop",
     "qml.circuits",
@@ -83,7 +91,7 @@ HOMES = {
     "numba": "qml.simulators.statevector.*",
     "numpy": "*",
     "pennylane": "qml.simulators.pennylane*",
-    "pydantic": "qml.settings qml.kinds",
+    "pydantic": "qml.settings qml.kinds_*",
     "qiskit": "qml.circuits.* qml.oracle qml.simulators.qiskit_circuit qml.simulators.fake_devices "
     "qml.simulators.aer* qml.simulators.estimators*",
     "qiskit_aer": "qml.simulators.fake_devices qml.simulators.aer*",
@@ -176,6 +184,37 @@ def complaints(root: Path) -> list[str]:
 def test_the_source_tree_keeps_to_the_plan() -> None:
     assert modules(ROOT).keys() >= {"qml", "qml.errors", "qml.circuits", "qml.layers"}
     assert complaints(ROOT) == []
+
+
+def test_the_keys_of_every_kind_are_imported_from_one_place() -> None:
+    files = modules(ROOT)
+    of_families = {name for name in files if name.startswith("qml.kinds_")}
+    importers = {
+        name
+        for name, path in files.items()
+        if of_families & {other for other, _ in imports(path, set(files))}
+    }
+    assert len(of_families) == 5 and importers - of_families == {"qml.kinds"}
+
+
+def catches_everything(source: str) -> bool:
+    """Whether a handler of the source catches what nobody foresaw: all, or every Exception."""
+    handlers = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ExceptHandler)]
+    names = [[] if h.type is None else [n for n in ast.walk(h.type)] for h in handlers]
+    return any(
+        handler.type is None or any(isinstance(n, ast.Name) and n.id == "Exception" for n in found)
+        for handler, found in zip(handlers, names, strict=True)
+    )
+
+
+def test_everything_is_caught_in_one_place_only_where_foreign_code_is_called() -> None:
+    catching = [
+        name for name, path in modules(ROOT).items() if catches_everything(path.read_text())
+    ]
+    assert catching == ["qml.foreign"]
+    assert catches_everything("try: f()\nexcept: pass")
+    assert catches_everything("try: f()\nexcept (ValueError, Exception) as error: raise")
+    assert not catches_everything("try: f()\nexcept ValueError: pass")
 
 
 TREE = {

@@ -9,11 +9,12 @@ Versions of Aer may change them: `obstacle` tries them out.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from qml.errors import EngineError
 from qml.simulators.aer.compilation import Compiled, compiled
 from qml.simulators.aer.requests import LAPS, Answer, Counts, Expectations, Request
 from qml.simulators.measurement import groups
+from qml.simulators.shortage import shortage
 
 NOT_AS_KNOWN = (
     ImportError,
@@ -38,6 +40,16 @@ NOT_AS_KNOWN = (
     AerError,
 )
 """What calls raise that do not exist, or want or give something else. EngineError is one."""
+
+FEWER: Final = "Use fewer qubits, or another 'method'."
+
+INSTEAD: Final = {
+    "statevector": "Use fewer qubits, precision = 'single', which needs half, or method = "
+    "'matrix_product_state', which needs little where there is little entanglement.",
+    "density_matrix": "Use fewer qubits, or method = 'statevector', which needs the square root of "
+    "it; with noise it samples, so set 'shots' too.",
+}
+"""What to do where the memory is too small for a method."""
 
 Part = tuple[slice, list[Answer]]
 """Some rows of a request, and what was found at them: an Answer for every circuit."""
@@ -201,9 +213,17 @@ class Submitted:
 
 
 def failure(statuses: Sequence[str]) -> EngineError:
-    """What is raised where Aer ends with these statuses."""
-    reasons = "; ".join(status for status in dict.fromkeys(statuses) if status != "DONE")
-    return EngineError(f"Aer could not run the request: {reasons}")
+    """What is raised where Aer ends with these statuses, of the run and of each experiment."""
+    if short := shortage(" ".join(statuses)):
+        method, figures = short
+        return EngineError(f"Aer has too little memory: {figures}. {INSTEAD.get(method, FEWER)}")
+    # The status of a run repeats those of its experiments, with a number before each.
+    plain = (re.sub(r"^ERROR:\s*(\[Experiment \d+\]\s*)?", "", status) for status in statuses)
+    reasons = "; ".join(reason for reason in dict.fromkeys(plain) if reason not in ("", "DONE"))
+    return EngineError(
+        f"Aer could not run the request: {reasons or 'it does not say why'}. Choose another "
+        "'method', or another kind of backend."
+    )
 
 
 def obstacle(simulator: AerSimulator, passes: PassManager, *, laps: bool) -> str | None:

@@ -13,11 +13,11 @@ from qml.simulators.aer.noise import (
     GateError,
     Patch,
     ReadingError,
-    refuse_wide,
     transpiled,
 )
 from qml.simulators.fake_devices import fake_device, part_of
 from qml.simulators.qiskit_circuit import cut_down
+from qml.simulators.shortage import refuse_wide
 
 OPTIMIZATION_LEVEL = 2
 """The lowest that chooses qubits by their errors; some machines have gates that always fail."""
@@ -40,7 +40,7 @@ class FakeDevice:
         )
 
     def check(self, num_qubits: int) -> None:
-        refuse_wide(num_qubits, self.backend.num_qubits, repr(self.name))
+        refuse_wide(num_qubits, self.backend.num_qubits, f"noise = {self.name!r}")
 
     def compiled(self, circuit: QuantumCircuit) -> tuple[QuantumCircuit, tuple[int, ...], Patch]:
         self.check(circuit.num_qubits)

@@ -171,14 +171,5 @@ def transpiled(passes: PassManager, circuit: QuantumCircuit, source: str) -> Qua
         ) from error
 
 
-def refuse_wide(num_qubits: int, available: int, source: str) -> None:
-    """Raises EngineError where a circuit has more qubits than there are."""
-    if num_qubits > available:
-        raise EngineError(
-            f"noise = {source}: the circuit has {num_qubits} qubits, the machine {available}. "
-            "Choose a larger machine."
-        )
-
-
 def _listed(qubits: tuple[int, ...]) -> str:
     return " ".join(map(str, qubits))

@@ -17,10 +17,10 @@ from qml.simulators.aer.noise import (
     GateError,
     Patch,
     ReadingError,
-    refuse_wide,
     transpiled,
 )
 from qml.simulators.qiskit_circuit import cut_down
+from qml.simulators.shortage import refuse_wide
 
 
 class NoisyGates:
@@ -50,7 +50,7 @@ class NoisyGates:
     def check(self, num_qubits: int) -> None:
         """See Machine.check: without given pairs there are as many qubits as are asked for."""
         if self._wires is not None:
-            refuse_wide(num_qubits, self._wires.size(), self.source)
+            refuse_wide(num_qubits, self._wires.size(), f"noise = {self.source}")
 
     def compiled(self, circuit: QuantumCircuit) -> tuple[QuantumCircuit, tuple[int, ...], Patch]:
         """See Machine.compiled."""

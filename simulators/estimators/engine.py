@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from qiskit.providers import BackendV2
 
 from qml.circuits.program import Program
-from qml.errors import ConfigError, EngineError, JobError
+from qml.errors import ConfigError, JobError
 from qml.kinds import JobConfig
 from qml.simulators.base import Cost, Evaluation, Status
 from qml.simulators.estimators.compilation import Compiled, compiled, passes_for
 from qml.simulators.estimators.jobs import Hide, Job, failures, outcome, seconds_queued
 from qml.simulators.estimators.readout import Readout
+from qml.simulators.shortage import refuse_wide
 
 Pub = tuple[object, ...]
 
@@ -112,12 +113,9 @@ class PubEngine(ABC):
 
     def check(self, program: Program) -> None:
         """See Engine.check: the machine must have enough qubits."""
-        width = UNLIMITED if self._machine is None else self._machine.num_qubits
-        if width is not None and program.num_qubits > width:
-            raise EngineError(
-                f"the circuit has {program.num_qubits} qubits, {self.device} has {width}. "
-                "Choose a larger machine."
-            )
+        width = None if self._machine is None else self._machine.num_qubits
+        if width is not None:
+            refuse_wide(program.num_qubits, width, self.device)
 
     def expval(
         self,
@@ -172,8 +170,11 @@ class PubEngine(ABC):
             return NOTHING
         pub = prepared.readout.pub(angles[: _different(len(angles), prepared)])
         with self._lock:
-            with failures(f"a job for {self.device}", self.hide):
-                job = self.send(prepared.compiled, pub, self._shots(prepared.readout), seed, tag)
+            shots = self._shots(prepared.readout)
+            # What it was asked for, for the user to judge what it says; we know no more of it.
+            asked = f"of {shots} shots" if shots else "of exact values, as 'shots' is left out"
+            with failures(f"a job for {self.device}, {asked},", self.hide):
+                job = self.send(prepared.compiled, pub, shots, seed, tag)
             self._jobs[job.job_id()] = job
         name: str = job.job_id()
         return name

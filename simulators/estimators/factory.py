@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from qiskit.primitives import BaseEstimatorV2
 from qiskit.providers import BackendV2
 
-from qml.errors import ConfigError, EngineError, UnknownNameError, nearest
+from qml.errors import ConfigError, EngineError
+from qml.foreign import foreign, function_at, raised
 from qml.kinds import EstimatorConfig
 from qml.simulators.estimators.compilation import Compiled
 from qml.simulators.estimators.engine import Pub, PubEngine, precision_of
 from qml.simulators.estimators.jobs import Job
+
+MEND: Final = "Mend the function, or change 'options' of the backend."
+"""What to do about an error that a factory raises."""
 
 
 class EstimatorEngine(PubEngine):
@@ -30,32 +31,27 @@ class EstimatorEngine(PubEngine):
     Raises:
         ConfigError: the factory cannot be imported or called with `options`, or makes no estimator.
         UnknownNameError: its module has no function of that name.
+        EngineError: the factory raised something.
     """
 
     precision = "-"
 
     def __init__(self, config: EstimatorConfig) -> None:
-        self._factory = _factory(config.factory)
+        self._factory, self._signature = function_at("factory", config.factory)
         self._options = dict(config.options)
         self._place = config.factory
-        takes_seed = "seed" in inspect.signature(self._factory).parameters
+        takes_seed = "seed" in self._signature.parameters
         self._seeded = takes_seed and "seed" not in self._options
         self._estimator = self._made(config.seed)
-        machine = _machine(self._estimator)
+        what = f"the estimator of factory = {self._place!r} cannot say where it runs"
+        with foreign(raised(what, EngineError, MEND)):
+            machine = _machine(self._estimator)
         self.device = type(self._estimator).__name__ if machine is None else str(machine.name)
         super().__init__(config, machine)
 
     def send(self, circuit: Compiled, pub: Pub, shots: int, seed: int, tag: str) -> Job:
         estimator = self._made(seed) if self._seeded else self._estimator
-        if shots:
-            return estimator.run([pub], precision=precision_of(shots))
-        try:
-            return estimator.run([pub], precision=0.0)
-        except ValueError as error:
-            raise EngineError(
-                f"{self._place!r} makes an estimator that has no exact values ({error}). "
-                "Set 'shots' in the configuration of this backend."
-            ) from error
+        return estimator.run([pub], precision=precision_of(shots))
 
     def fetch(self, job: str) -> Job | None:
         known = getattr(self._estimator, "job", None)
@@ -67,38 +63,21 @@ class EstimatorEngine(PubEngine):
     def _made(self, seed: int) -> BaseEstimatorV2:
         options: dict[str, Any] = self._options | ({"seed": seed} if self._seeded else {})
         try:
-            inspect.signature(self._factory).bind(**options)
+            self._signature.bind(**options)
         except TypeError as error:
             raise ConfigError(
                 f"factory = {self._place!r} cannot be called with the options "
-                f"{sorted(options)}: {error}. It takes {inspect.signature(self._factory)}."
+                f"{sorted(options)}: {error}. It takes {self._signature}."
             ) from None
-        estimator = self._factory(**options)
+        what = f"factory = {self._place!r} made no estimator"
+        with foreign(raised(what, EngineError, MEND)):
+            estimator = self._factory(**options)
         if not isinstance(estimator, BaseEstimatorV2):
             raise ConfigError(
                 f"factory = {self._place!r} must return a qiskit.primitives.BaseEstimatorV2, "
                 f"and returned a {type(estimator).__name__}."
             )
         return estimator
-
-
-def _factory(place: str) -> Callable[..., Any]:
-    module, name = place.split(":")
-    try:
-        found = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"factory = {place!r} cannot be imported: {error}. A module is found on sys.path, as "
-            "by `import`: run from its folder, install it, or set PYTHONPATH."
-        ) from error
-    function = getattr(found, name, None)
-    if not callable(function):
-        functions = [key for key, value in vars(found).items() if callable(value)]
-        raise UnknownNameError(
-            f"factory = {place!r}: the module has no function {name!r}; {nearest(name, functions)}"
-        )
-    made: Callable[..., Any] = function
-    return made
 
 
 def _machine(estimator: BaseEstimatorV2) -> BackendV2 | None:

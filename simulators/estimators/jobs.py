@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 from qiskit.exceptions import QiskitError
 from qiskit.primitives import BasePrimitiveJob, PrimitiveJob
 
-from qml.errors import EngineError, JobError, QMLError
+from qml.errors import EngineError, JobError
+from qml.foreign import foreign, told
 from qml.simulators.base import Status
+from qml.simulators.shortage import shortage
 
 Job: TypeAlias = BasePrimitiveJob[Any, Any]
 
@@ -42,19 +45,20 @@ def failures(what: str, hide: Hide | None = None) -> Iterator[None]:
         EngineError: the request is one that would fail again.
         JobError: it failed, and sending it again may help.
     """
-    try:
+    with foreign(partial(_ours, what, hide or str), chained=hide is None):
         yield
-    except QMLError:
-        raise  # as it is: some of ours are ValueErrors or RuntimeErrors too
-    except (TypeError, ValueError) as error:
-        raise EngineError(f"{what} was refused: {_told(error, hide)}") from _cause(error, hide)
-    except MemoryError as error:
-        raise EngineError(f"{what} {_TOO_LARGE}: {_told(error, hide)}") from _cause(error, hide)
-    except (QiskitError, OSError, RuntimeError) as error:
-        told = _told(error, hide)
-        if "insufficient memory" in told.lower():  # as Aer calls it
-            raise EngineError(f"{what} {_TOO_LARGE}: {told}") from _cause(error, hide)
-        raise JobError(f"{what} failed: {told}") from _cause(error, hide)
+
+
+def _ours(what: str, hide: Hide, error: Exception) -> EngineError:
+    text = told(error, hide)
+    if short := shortage(text):  # by an error of Qiskit
+        return EngineError(f"{what} {_TOO_LARGE}: {short[1]}.")
+    if isinstance(error, MemoryError) or "insufficient memory" in text.lower():
+        return EngineError(f"{what} {_TOO_LARGE}: {text}")
+    if isinstance(error, QiskitError | OSError | RuntimeError):
+        return JobError(f"{what} failed: {text}")
+    # Of any other kind it would come again.
+    return EngineError(f"{what} was refused: {text}")
 
 
 def outcome(
@@ -137,14 +141,3 @@ def _metrics(job: Job) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = job.metrics()
     return found
-
-
-def _told(error: Exception, hide: Hide | None) -> str:
-    # Some errors of Qiskit are tuples of sentences.
-    text = " ".join(map(str, error.args)) if len(error.args) > 1 else str(error)
-    text = "; ".join([text or type(error).__name__, *getattr(error, "__notes__", ())])
-    return text if hide is None else hide(text)
-
-
-def _cause(error: Exception, hide: Hide | None) -> Exception | None:
-    return error if hide is None else None

@@ -11,7 +11,15 @@ from qiskit.exceptions import QiskitError
 from qiskit.providers import BackendV2
 from qiskit.providers.exceptions import QiskitBackendNotFoundError
 
-from qml.errors import ConfigError, EngineError, MissingDependencyError, UnknownNameError, nearest
+from qml.errors import (
+    ConfigError,
+    EngineError,
+    MissingDependencyError,
+    UnknownNameError,
+    looks_like_token,
+    named,
+    nearest,
+)
 from qml.kinds import RuntimeConfig
 from qml.simulators.estimators.jobs import Hide, failures
 
@@ -63,6 +71,9 @@ def hiding(config: RuntimeConfig) -> Hide:
     tokens = {token for name in names if (token := os.environ.get(name))}
     if config.token_env is None:
         tokens |= _saved_tokens()
+    # One may have been written where a name belongs, which services repeat.
+    places = (config.token_env, config.name, config.account, config.instance, config.channel)
+    tokens |= {name for name in places if name is not None and looks_like_token(name)}
 
     def hide(text: str) -> str:
         for token in sorted(tokens, key=len, reverse=True):  # one may be part of another
@@ -93,8 +104,8 @@ def _token(config: RuntimeConfig) -> str | None:
         token = os.environ.get(config.token_env)
         if not token:
             raise ConfigError(
-                f"token_env = {config.token_env!r}: there is no environment variable of that name, "
-                "or it is empty. Set it to the token of your IBM Quantum account."
+                f"token_env = {named(config.token_env)}: there is no environment variable of that "
+                "name, or it is empty. Set it to the token of your IBM Quantum account."
             )
         return token
     # Asked for an account where no file is, qiskit-ibm-runtime writes an empty one.
@@ -115,11 +126,11 @@ def _machine(service: Any, name: str, hide: Hide) -> BackendV2:
         with failures("asking IBM's service which machines it has", hide):
             names = [one.name for one in service.backends()]
         raise UnknownNameError(
-            f"name = {name!r}: the account has no machine of that name; {nearest(name, names)}"
+            f"name = {named(name)}: the account has no machine of that name; {nearest(name, names)}"
         ) from None
     except (QiskitError, OSError, ValueError) as error:
         told = hide(str(error))
-        raise EngineError(f"IBM's service did not give the machine {name!r}: {told}") from None
+        raise EngineError(f"IBM's service did not give the machine {named(name)}: {told}") from None
     return machine
 
 

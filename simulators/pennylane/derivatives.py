@@ -66,7 +66,9 @@ def template(device: Device, method: str, program: Program, wires: Wires) -> Tem
     measured = observable({Pauli(0, 1): 1.0}, wires)
     circuit = QuantumScript(operators(program, wires, marks), [pennylane.expval(measured)])
     wanted = ExecutionConfig(gradient_method=method, use_device_gradient=True)
-    if not device.supports_derivatives(wanted, circuit):
+    with explained(device.name):
+        supported = device.supports_derivatives(wanted, circuit)
+    if not supported:
         raise EngineError(
             f"{device.name} has derivatives, but not of this circuit. Use gradient = "
             "'parameter_shift'."

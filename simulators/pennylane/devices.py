@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,15 +13,6 @@ import numpy as np
 import pennylane
 from numpy.typing import NDArray
 from pennylane.devices import Device, ExecutionConfig
-from pennylane.exceptions import (
-    DecompositionError,
-    DeviceError,
-    NonDifferentiableError,
-    OperatorPropertyUndefined,
-    QuantumFunctionError,
-    TransformError,
-    WireError,
-)
 from pennylane.queuing import AnnotatedQueue, QueuingManager
 from pennylane.tape import QuantumScript
 
@@ -31,25 +21,11 @@ from qml.errors import (
     EngineError,
     UnknownNameError,
     in_bytes,
+    named,
     nearest,
 )
+from qml.foreign import foreign, function_at, raised
 from qml.kinds import PennylaneConfig
-
-_FAILURES: Final = (
-    DecompositionError,
-    DeviceError,
-    ImportError,
-    MemoryError,
-    NonDifferentiableError,
-    OperatorPropertyUndefined,
-    QuantumFunctionError,
-    RuntimeError,
-    TransformError,
-    TypeError,
-    ValueError,
-    WireError,
-)
-"""What PennyLane and devices of any package raise when a device cannot do what is asked."""
 
 STATE_BYTES: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     {
@@ -60,6 +36,9 @@ STATE_BYTES: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     }
 )
 """Of devices that hold a state in this machine's memory: its bytes are a * b^qubits."""
+
+MEND: Final = "Change the backend's options or the circuit, or use another device."
+"""What to do where a device fails."""
 
 _OURS: Final = {"wires", "shots", "seed"}
 """What a device is given by the engine. `wires` may be an option: a device of a fixed width."""
@@ -75,8 +54,9 @@ class Maker:
         takes_seed: whether the draws of a device follow from a seed that it is made with.
 
     Raises:
-        UnknownNameError: there is no device of that name.
-        ConfigError: the module or its function is not there, or an option is the engine's.
+        UnknownNameError: there is no device, or no function, of that name.
+        ConfigError: the module cannot be imported, or an option is the engine's.
+        EngineError: PennyLane cannot load the device.
     """
 
     def __init__(self, config: PennylaneConfig) -> None:
@@ -87,8 +67,8 @@ class Maker:
             )
         self._name = config.device
         self._options = dict(config.options)
-        self._function = _function(config.device)
-        self.takes_seed = "seed" in inspect.signature(self._function).parameters
+        self._function, signature = _function(config.device)
+        self.takes_seed = "seed" in signature.parameters
 
     def __call__(self, num_qubits: int, seed: int) -> Device:
         """A new device.
@@ -112,26 +92,24 @@ class Maker:
         return made
 
 
-def _function(name: str) -> Callable[..., Any]:
-    """What is called to make a device: a class of PennyLane's registry, or the user's function."""
+def _function(name: str) -> tuple[Callable[..., Any], inspect.Signature]:
+    """What is called to make a device, and what it takes.
+
+    It is a class of PennyLane's registry, or the user's function.
+    """
     if ":" not in name:
         if name not in pennylane.plugin_devices:
             pennylane.refresh_devices()
         if name not in pennylane.plugin_devices:
             raise UnknownNameError(
-                f"PennyLane has no device {name!r}: {nearest(name, pennylane.plugin_devices)} "
+                f"PennyLane has no device {named(name)}: "
+                f"{nearest(name, pennylane.plugin_devices)} "
                 "Others come with the package that holds them, or as 'module:function'."
             )
-        loaded: Callable[..., Any] = pennylane.plugin_devices[name].load()
-        return loaded
-    module, _, function = name.partition(":")
-    try:
-        found: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    except (ModuleNotFoundError, AttributeError) as error:
-        raise ConfigError(
-            f"'device' = {name!r}: {error}. It must be 'module:function', importable from here."
-        ) from error
-    return found
+        with explained(name, "cannot be loaded"):
+            loaded: Callable[..., Any] = pennylane.plugin_devices[name].load()
+            return loaded, inspect.signature(loaded)
+    return function_at("device", name)
 
 
 @contextmanager
@@ -148,12 +126,8 @@ def alone() -> Iterator[None]:
 @contextmanager
 def explained(name: str, what: str = "failed") -> Iterator[None]:
     """Failures of the device `name` as EngineError: only its own code belongs in the block."""
-    try:
+    with foreign(raised(f"the PennyLane device {name!r} {what}", EngineError, MEND)):
         yield
-    except _FAILURES as error:
-        raise EngineError(
-            f"the PennyLane device {name!r} {what}: {type(error).__name__}: {error}"
-        ) from error
 
 
 def refuse_too_wide(name: str, num_qubits: int) -> None:
@@ -172,9 +146,10 @@ def refuse_too_wide(name: str, num_qubits: int) -> None:
 
 def derivative_method(device: Device) -> str | None:
     """What the device calls derivatives of its own that it can compute without a framework."""
-    for method in ("adjoint", "device"):
-        if device.supports_derivatives(ExecutionConfig(gradient_method=method)):
-            return method
+    with explained(device.name):
+        for method in ("adjoint", "device"):
+            if device.supports_derivatives(ExecutionConfig(gradient_method=method)):
+                return method
     return None
 
 
@@ -184,7 +159,8 @@ def takes_batches(device: Device) -> bool:
     A device that does not compute with these splits them when it preprocesses a circuit. One that
     preprocesses nothing says nothing about them.
     """
-    return len(device.preprocess_transforms(device.setup_execution_config())) > 0
+    with explained(device.name):
+        return len(device.preprocess_transforms(device.setup_execution_config())) > 0
 
 
 def run(device: Device, circuits: Sequence[QuantumScript]) -> list[tuple[NDArray[Any], ...]]:

@@ -69,6 +69,8 @@ class PennylaneEngine:
     Attributes:
         config: what it was made from.
         native: the first derivatives, where the device has its own and they are not refused.
+        device: its name.
+        precision: of its derivatives.
 
     Raises:
         UnknownNameError: PennyLane has no device of that name.
@@ -77,6 +79,8 @@ class PennylaneEngine:
         DifferentiationError: gradient = "adjoint" and the device has no derivatives, or shots.
     """
 
+    precision = "double"
+
     def __init__(self, config: PennylaneConfig) -> None:
         self.config = config
         self._maker = Maker(config)
@@ -84,7 +88,7 @@ class PennylaneEngine:
         self._template = lru_cache(TEMPLATES)(self._new_template)
         with alone():
             device = self._maker(1, 0)
-            self._name = device.name
+            self.device = device.name
             self._method = self._derivatives(device)
         self.native = frozenset({"expval_vjp", "expval_jvp"} if self._method else ())
 
@@ -165,7 +169,7 @@ class PennylaneEngine:
         method = derivative_method(device) if self.config.shots is None else None
         if self.config.gradient == "adjoint" and method is None:
             why = (
-                f"{self._name} has no derivatives of its own"
+                f"{self.device} has no derivatives of its own"
                 if self.config.shots is None
                 else f"shots = {self.config.shots} are measured, and it needs exact values"
             )
@@ -176,12 +180,12 @@ class PennylaneEngine:
         return method if self.config.gradient in ("auto", "adjoint") else None
 
     def _new_machine(self, num_qubits: int, seed: int = 0) -> _Machine:
-        refuse_too_wide(self._name, num_qubits)
+        refuse_too_wide(self.device, num_qubits)
         device = self._maker(num_qubits, seed)
         wires = range(num_qubits) if device.wires is None else device.wires.tolist()
         if len(wires) < num_qubits:
             raise EngineError(
-                f"{self._name} has {len(wires)} wire(s), the kernel {num_qubits} qubits. Change "
+                f"{self.device} has {len(wires)} wire(s), the kernel {num_qubits} qubits. Change "
                 "'wires' in the backend's options, or leave it out."
             )
         return _Machine(device, wires[:num_qubits], takes_batches(device))

@@ -233,11 +233,12 @@ def test_qubit_0_is_the_least_significant_bit():
         np.testing.assert_allclose(labels(backend=table), [1, -1], rtol=0, atol=2 * tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [EXACT, AER], ids=["qiskit", "aer"])
 def test_idle_qubits_change_nothing(table):
     """Qiskit/qiskit-aer#2442: wrong values on a circuit with idle qubits."""
     rng = np.random.default_rng(30)
-    for _ in range(50):
+    for _ in range(200):
         busy = rng.permutation(6)[:3]
         angles = rng.uniform(-3, 3, 6)
         letters = ["I"] * 6

@@ -52,10 +52,10 @@ def test_a_complex_observable_is_refused_and_the_next_call_is_right(
     within(cosine(0.3), np.cos(0.3), atol=0.02)
 
 
-@pytest.mark.parametrize("rows", [2, 3])
-def test_batch_and_observables_make_an_outer_product(exact, rows):
+@pytest.mark.parametrize(("rows", "columns"), [(3, 2), (2, 3), (3, 3)])
+def test_batch_and_observables_make_an_outer_product(exact, rows, columns):
     """NVIDIA/cuda-quantum#776: also where both are three, and a zip would go unnoticed."""
-    observables = [qml.Z(0), qml.Z(1), qml.Z(0) @ qml.Z(1)][: 5 - rows]
+    observables = [qml.Z(0), qml.Z(1), qml.Z(0) @ qml.Z(1)][:columns]
 
     @qkernel(qubits=2)
     def kernel(qc, x):
@@ -65,9 +65,9 @@ def test_batch_and_observables_make_an_outer_product(exact, rows):
 
     x = jnp.linspace(0.1, 1.2, 2 * rows).reshape(rows, 2)
     c = np.cos(x)
-    expected = np.stack([c[:, 0], c[:, 1], c[:, 0] * c[:, 1]], axis=1)[:, : len(observables)]
+    expected = np.stack([c[:, 0], c[:, 1], c[:, 0] * c[:, 1]], axis=1)[:, :columns]
     found = jax.vmap(kernel)(x)
-    assert found.shape == (rows, len(observables))
+    assert found.shape == (rows, columns)
     exactly(found, expected)
     exactly(jax.jit(jax.vmap(kernel))(x), expected)
 

@@ -13,6 +13,7 @@ import pickle
 import stat
 import traceback
 import zipfile
+import zlib
 from pathlib import Path
 
 import jax
@@ -234,6 +235,8 @@ def test_a_token_in_the_environment_is_in_nothing_that_is_written_shown_or_pickl
     model.save_weights(tmp_path / "model.weights.h5")
     layer = model.layers[0]
     (tmp_path / "layer.json").write_text(repr(layer.get_config()) + model.to_json())
+    circuit = layer.get_config()["circuit"]  # compressed, so that a token would not be found
+    (tmp_path / "circuit.json").write_bytes(zlib.decompress(base64.b64decode(circuit)))
     config = layer.backend
     assert config == RuntimeConfig(**{k: v for k, v in REAL.items() if k != "kind"})
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
@@ -405,6 +408,62 @@ def test_the_token_of_a_saved_account_is_left_out_too(token, tmp_path, monkeypat
     with pytest.raises(EngineError, match=r"Bearer \.\.\.") as caught:
         ansatz(X, THETA, backend=account)
     assert not holds_token("".join(traceback.format_exception(caught.value)).encode())
+
+
+HEXADECIMAL = "5f1c0b9e7a3d2846" * 8
+"""As long as IBM's tokens were; of an API key of 44 characters see below."""
+API_KEY = "kQ7vXw2_Zt9LmB4hYc1RjD-8sNfE3gPqUaK5oT6iVxM0"
+CAPITALS = "K7QX2VW9ZT4LB8HY1CR3JD6SN5FE0GPU"  # as only a name of a variable may look
+MISTAKEN = {
+    "the name of a machine": REAL,
+    "its token_env": {**REAL, "token_env": CAPITALS},
+    "no variable": {**REAL, "token_env": API_KEY},
+    "fake": {**FAKE, "fake": API_KEY},
+    "the name of an account": {"kind": "runtime", "name": "ibm_fez", "account": API_KEY},
+    "an instance": {**REAL, "instance": HEXADECIMAL},
+    "a channel": {**REAL, "channel": API_KEY},
+    "a kind": {"kind": HEXADECIMAL},
+    "a key": {"kind": "aer", API_KEY: 1},
+    "what is inherited": {"inherits": API_KEY},
+    "what is unset": {"inherits": "lab", "unset": [API_KEY]},
+    "a choice": {"kind": "aer", "method": HEXADECIMAL},
+    "noise": {"kind": "aer", "noise": API_KEY},
+    "a number": {"kind": "aer", "shots": API_KEY},
+    "a device": {"kind": "pennylane", "device": HEXADECIMAL},
+    "a factory": {"kind": "estimator", "factory": API_KEY},
+    "a backend": API_KEY,
+    "a backend in capitals": HEXADECIMAL.upper(),
+}
+
+
+@pytest.mark.parametrize("place", MISTAKEN)
+def test_a_token_in_the_place_of_a_name_is_cut_short(place, token, monkeypatch):
+    """In the environment it would be left out of all; here nobody knew it."""
+    table = MISTAKEN[place]
+    if place == "the name of a machine":
+        table = {**table, "name": API_KEY}
+        nowhere = QiskitBackendNotFoundError(f"No backend matches {API_KEY}.")
+        monkeypatch.setattr(Service, "backend", lambda *_: (_ for _ in ()).throw(nowhere))
+    if place in ("an instance", "a channel", "the name of an account"):
+
+        def refuse(**given):
+            found = [v for k, v in given.items() if k in ("instance", "channel", "name")]
+            raise QiskitError(f"Authorization: unable to find {found}")
+
+        monkeypatch.setattr(qiskit_ibm_runtime, "QiskitRuntimeService", refuse)
+        monkeypatch.setattr("os.path.exists", lambda path: True)
+    Path("qml.toml").write_text("[backends.lab]\nkind = 'aer'\n")
+    with pytest.raises(QMLError) as caught:
+        ansatz(X, THETA, backend=table)
+    shown = "".join(traceback.format_exception(caught.value)) + str(caught.value)
+    for secret in (HEXADECIMAL, API_KEY, CAPITALS, HEXADECIMAL.upper()):
+        assert not any(secret[i : i + 9] in shown for i in range(len(secret) - 9)), shown
+    if place.startswith("a backend"):
+        monkeypatch.setenv("QML_BACKEND", table)
+        with pytest.raises(UnknownNameError) as caught:
+            resolve()
+        shown = str(caught.value)
+        assert f"{table[:4]}…' ({len(table)} characters)" in shown and table[:9] not in shown
 
 
 def test_a_variable_that_is_not_set_is_named(token, monkeypatch):

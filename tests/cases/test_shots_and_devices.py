@@ -112,12 +112,83 @@ print("done", bool(jnp.isfinite(w)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cores", [1, 2])
-def test_a_thousand_jitted_calls_do_not_hang(cores):
-    """jax-ml/jax#24255 and #25861: host callbacks that wait for JAX's own threads."""
+@pytest.mark.parametrize("cores", [1, 2, None])
+@pytest.mark.parametrize("kind", ["statevector", "reference"])
+def test_a_thousand_jitted_calls_do_not_hang(kind, cores):
+    """jax-ml/jax#24255 and #25861: host callbacks that wait for JAX's own threads.
+
+    Compiled code calls "statevector" without Python, and all engines of other kinds by a callback.
+    """
     available = sorted(os.sched_getaffinity(0))[:cores]
     pinned = f"import os; os.sched_setaffinity(0, {available})"
-    assert run_python(pinned + THOUSAND) == "done True"
+    assert run_python(pinned + THOUSAND, QML_BACKEND=kind) == "done True"
+
+
+TRAINING = """
+import ctypes, gc
+import jax, jax.numpy as jnp, psutil, qml
+from qml.simulators.registry import engine
+traces = []
+
+@qml.qkernel(qubits=2)
+def kernel(qc, x, w):
+    traces.append(1)
+    qc.ry(x, 0)
+    qc.cx(0, 1)
+    qc.rx(w, 1)
+    return qml.Z(1)
+
+def loss(w, xs):
+    return jnp.mean((jax.vmap(kernel, (0, None))(xs, w) - 0.5) ** 2)
+
+def train(steps):
+    global w
+    for _ in range(steps):
+        w = w - 0.1 * step(w, xs)
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    return psutil.Process().memory_info().rss / 2**20
+
+with qml.use(TABLE) as config:
+    step = jax.jit(jax.grad(loss))
+    w, xs = jnp.float32(0.3), jnp.linspace(0, 1, 4)
+    before = train(100)
+    count = len(traces)
+    grown = train(2000) - before
+    print(grown, len(traces) - count, getattr(engine(config), "transpilations", 1), float(w))
+"""
+
+
+def long(kind):
+    """Some milliseconds a step."""
+    return pytest.param(kind, marks=pytest.mark.full if kind in ("estimator", "pennylane") else ())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [long(kind) for kind in EXACT])
+def test_two_thousand_steps_keep_the_memory_the_trace_and_the_compiled_circuit(kind):
+    """NVIDIA/cuda-quantum#1909, Qiskit/qiskit#11243, Qiskit/qiskit-aer#2005, #1857; in MiB."""
+    printed = run_python(TRAINING.replace("TABLE", repr(EXACT[kind])))
+    grown, traced, compiled, weight = map(float, printed.split())
+    assert abs(grown) < 5
+    assert (traced, compiled) == (0, 1)
+    # The least squares of cos x cos w - 1/2 over the four x.
+    c = np.cos(np.linspace(0, 1, 4))
+    assert weight == pytest.approx(np.arccos(c.sum() / 2 / (c @ c)), abs=1e-5)
+
+
+def test_a_result_says_where_and_how_precisely_and_lies_with_its_input(exact):
+    """PennyLaneAI/pennylane#7955, sQUlearn/squlearn#340, Qiskit/qiskit-aer#2396."""
+    for dtype in (np.float32, np.float64):
+        t = jax.device_put(dtype(0.3), jax.devices("cpu")[0])
+        for call in (cosine, jax.grad(cosine)):
+            found, run = call(t), qml.last_run()
+            assert found.devices() == t.devices() and found.dtype == dtype
+            place = {"pennylane": "default.qubit", "estimator": "StatevectorEstimator"}
+            assert (run.kind, run.device) == (exact.kind, place.get(exact.kind, "CPU"))
+            own = exact.kind in ("statevector", "xla") and dtype == np.float32
+            expected = "single" if own else "-" if exact.kind == "estimator" else "double"
+            assert run.precision == expected
 
 
 def test_a_gpu_that_is_not_there_is_an_error_unless_a_fallback_is_allowed():
@@ -170,10 +241,10 @@ def test_a_misspelt_gradient_is_refused_with_the_nearest_name(exact):
     exactly(jax.grad(functools.partial(cosine, gradient=meant))(0.3), -np.sin(0.3))
 
 
-def run_python(script):
+def run_python(script, **environment):
     """What a fresh process prints."""
     places = os.pathsep.join(map(str, (ROOT, Path(engines.__file__).parent)))
-    environment = {**os.environ, "PYTHONPATH": places}
+    environment = {**os.environ, "PYTHONPATH": places, **environment}
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         env=environment,

@@ -1,16 +1,11 @@
 """The examples on every kind of backend: only the name in the environment changes."""
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+import scripts
 
 from qml.kinds import KINDS
-
-ROOT = Path(__file__).resolve().parents[2]
 
 BACKENDS = """
 [backends.embedded]
@@ -58,15 +53,7 @@ def run(tmp_path):
     (tmp_path / "qml.toml").write_text(BACKENDS)
 
     def run(script, backend, *arguments):
-        environment = {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "QML_BACKEND": backend}
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "examples" / script), *arguments],
-            cwd=tmp_path,
-            env={**os.environ, **environment},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=600,
-        )
+        done = scripts.run(script, *arguments, QML_BACKEND=backend)
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
 

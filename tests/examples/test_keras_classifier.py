@@ -1,37 +1,15 @@
 """The classifier example: equal sizes, a table of accuracies, a plot, on any backend."""
 
-import importlib.util
-import os
 import re
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scripts
 
-ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "examples" / "keras_classifier.py"
-
-
-def load():
-    spec = importlib.util.spec_from_file_location("keras_classifier", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-classifier = load()
-
-
-def run(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", **environment},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-    )
+classifier = scripts.load("keras_classifier")
+run = partial(scripts.run, "keras_classifier.py")
 
 
 @pytest.mark.parametrize("arguments", [(), ("--backend", "aer", "--seed", "3")])
@@ -74,39 +52,39 @@ def test_both_models_learn_the_wines():
     ("arguments", "sentence"),
     [
         (("--backend", "aerr"), "did you mean 'aer'"),
-        (("--seed", "-1"), "--seed must be from 0 to 2**32 - 3, got -1"),
-        (("--seed", "4294967294"), "--seed must be from 0 to 2**32 - 3"),
-        (("--plot", "none/curves.png"), "--plot none/curves.png: no file can be written there"),
-        (("--plot", "folder.png"), "--plot folder.png: no file can be written there"),
-        (("--plot", "curves.pnj"), "--plot curves.pnj: must end in one of"),
-        (("--plot", "curves"), "--plot curves: must end in one of"),
+        (("--seed", "-1"), "--seed: must be an integer from 0 to 4294967293, got -1"),
+        (("--seed", "4294967294"), "--seed: must be an integer from 0 to 4294967293"),
+        (("--seed", "1.0"), "--seed: must be an integer from 0 to 4294967293, got 1.0"),
+        (("--plot", "none/curves.png"), "--plot: no file can be written at none/curves.png"),
+        (("--plot", "folder.png"), "--plot: no file can be written at folder.png"),
+        (("--plot", "curves.pnj"), "--plot: curves.pnj must end in one of"),
+        (("--plot", "curves"), "--plot: curves must end in one of"),
     ],
 )
 def test_a_wrong_argument_is_refused_in_one_line(
-    arguments, sentence, tmp_path, capsys, monkeypatch
+    arguments, sentence, tmp_path, refused, monkeypatch
 ):
     (tmp_path / "folder.png").mkdir()
-    assert sentence in refused(capsys, monkeypatch, *arguments)
+    monkeypatch.setattr(classifier.keras.Model, "fit", None)  # before any training
+    assert sentence in refused(classifier, "--quick", *arguments)
 
 
-def test_a_misspelt_backend_of_the_environment_is_refused(capsys, monkeypatch):
+def test_a_misspelt_backend_of_the_environment_is_refused(refused, monkeypatch):
     monkeypatch.setenv("QML_BACKEND", "aerr")
-    assert "QML_BACKEND: there is no backend 'aerr'" in refused(capsys, monkeypatch)
-
-
-def refused(capsys, monkeypatch, *arguments):
-    """What the command line says in one line, before any training."""
-    monkeypatch.setattr(sys, "argv", ["keras_classifier.py", "--quick", *arguments])
     monkeypatch.setattr(classifier.keras.Model, "fit", None)
-    with pytest.raises(SystemExit) as caught:
-        classifier.main()
-    assert caught.value.code == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    *usage, error = err.rstrip("\n").split("\nkeras_classifier.py: error: ")
-    assert len(usage) == 1
-    assert "\n" not in error
-    return error
+    assert "QML_BACKEND: there is no backend 'aerr'" in refused(classifier, "--quick")
+
+
+@pytest.mark.slow
+def test_a_budget_that_is_spent_in_training_ends_it_with_its_message_and_no_traceback():
+    table = '[backends.paid]\nkind = "aer"\nshots = 10\nbudget = { jobs = 3 }\n'
+    Path("qml.toml").write_text(table)
+    done = run("--quick", "--samples", "32", "--backend", "paid")
+    assert done.returncode == 1
+    *before, line = done.stderr.splitlines()  # TensorFlow logs when Keras imports it
+    assert "Traceback" not in "".join(before)
+    assert line.startswith("keras_classifier.py: error: the request would exceed the budget of the")
+    assert "jobs may be 3 in all, 3 are spent and 1 more" in line
 
 
 def test_another_keras_backend_is_refused_in_our_words(tmp_path):

@@ -1,25 +1,16 @@
 """The fusion example: two kinds of data, each worth something, together worth more."""
 
-import importlib.util
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts import load
 from sklearn.datasets import load_digits
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "keras_fusion.py"
 ROW = r"^(both|table alone|image alone) +(\d+\.\d) +(\d+\.\d) to +(\d+\.\d)$"
 
 
-def load():
-    spec = importlib.util.spec_from_file_location("keras_fusion", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-fusion = load()
+fusion = load("keras_fusion")
 
 
 def accuracies(output):

@@ -1,52 +1,30 @@
 """The LiH example: its data, its derivatives, its figures, its command line."""
 
-import importlib.util
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scripts
 from jax.flatten_util import ravel_pytree
 from qiskit import QuantumCircuit
 from qiskit.quantum_info import SparsePauliOp, Statevector
 from scipy import constants
 from scipy.interpolate import make_interp_spline
+from scripts import EXAMPLES, load
 
 import qml
 from qml.config import resolve
 from qml.execution import recorded
 
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ROOT / "examples"
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 lih = load("md_lih_forces")
-
-
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The script in a process of its own, in the working directory of the test."""
-    return subprocess.run(
-        [sys.executable, str(EXAMPLES / "md_lih_forces.py"), *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", **environment},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-    )
+run = partial(scripts.run, "md_lih_forces.py")
 
 
 @pytest.fixture
@@ -282,17 +260,15 @@ def test_with_train_another_backend_does_the_training(tmp_path: Path):
     assert (tmp_path / "there" / "lih_weights.json").exists()
 
 
-def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str):
-    """What the command line says in one line, without any training or evaluation."""
-    monkeypatch.setattr(sys, "argv", ["md_lih_forces.py", *arguments])
-    with recorded() as requests, pytest.raises(SystemExit) as caught:
-        lih.main()
-    assert caught.value.code == 2
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused_at_once(refused: Refused) -> Iterator[Refused]:
+    """The same for this example, without any training or evaluation."""
+    with recorded() as requests:
+        yield partial(refused, lih)
     assert all(request.rows == 1 for request in requests) and len(requests) <= 1
-    *usage, error = capsys.readouterr().err.rstrip("\n").split("\nmd_lih_forces.py: error: ")
-    assert len(usage) == 1
-    assert "\n" not in error
-    return error
 
 
 @pytest.mark.parametrize(
@@ -300,7 +276,7 @@ def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     [
         (("--backend", "are"), "did you mean 'aer'?"),
         (("--steps", "0"), "--steps must be at least 1, got 0"),
-        (("--seed", "-1"), "--seed must be at least 0, got -1"),
+        (("--seed", "-1"), "--seed: must be an integer from 0 to 4294967295, got -1"),
         (("--weights", "none.json"), "--weights none.json: [Errno 2] No such file"),
         (("--weights", "."), "--weights .: [Errno 21] Is a directory"),
         (("--output", "file"), "--output file: cannot be made a folder: File exists"),
@@ -311,19 +287,18 @@ def test_a_wrong_argument_is_refused_in_one_line(
     arguments: tuple[str, ...],
     sentence: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    refused_at_once: Refused,
 ):
     (tmp_path / "file").write_text("")
-    assert sentence in refused(capsys, monkeypatch, *arguments)
+    assert sentence in refused_at_once(*arguments)
     assert (tmp_path / "file").read_text() == ""
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    refused_at_once: Refused, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
-    assert "--output lih_forces: cannot be written to" in refused(capsys, monkeypatch)
+    assert "--output lih_forces: cannot be written to" in refused_at_once()
 
 
 @pytest.mark.parametrize(
@@ -344,13 +319,12 @@ def test_weights_that_are_none_are_refused(
     sentence: str,
     trained: dict[str, jax.Array],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    refused_at_once: Refused,
 ):
     good = {key: np.asarray(value).tolist() for key, value in trained.items()}
     content = good | change if isinstance(change, dict) else change
     (tmp_path / "w.json").write_text("{" if change is None else json.dumps(content))
-    error = refused(capsys, monkeypatch, "--weights", "w.json")
+    error = refused_at_once("--weights", "w.json")
     assert error.startswith("--weights w.json: ") and sentence in error
 
 
@@ -358,26 +332,35 @@ def test_weights_that_are_none_are_refused(
 def test_training_by_line_searches_is_refused_on_a_noisy_backend(
     arguments: tuple[str, ...],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    refused_at_once: Refused,
 ):
     ambient = "" if "--backend" in arguments else 'backend = "sampled"\n'
     table = '[backends.sampled]\nkind = "aer"\nshots = 100\n'
     (tmp_path / "qml.toml").write_text(ambient + table)
-    error = refused(capsys, monkeypatch, *arguments)
+    error = refused_at_once(*arguments)
     assert "needs exact values, but the backend is noisy" in error and "Leave out --train" in error
 
 
 def test_a_misspelt_backend_of_the_environment_is_refused(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    refused_at_once: Refused, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("QML_BACKEND", "are")
-    assert "QML_BACKEND: there is no backend 'are'" in refused(capsys, monkeypatch)
+    assert "QML_BACKEND: there is no backend 'are'" in refused_at_once()
 
 
 def test_a_device_that_is_not_there_is_told_before_the_comparison(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, refused_at_once: Refused, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("qml.simulators.aer.engine.AerSimulator.available_devices", lambda _: [])
     (tmp_path / "qml.toml").write_text('[backends.fast]\nkind = "aer"\ndevice = "GPU"\n')
-    assert "GPU" in refused(capsys, monkeypatch, "--backend", "fast")
+    assert "GPU" in refused_at_once("--backend", "fast")
+
+
+@pytest.mark.slow
+def test_a_budget_that_is_spent_ends_it_with_its_message_and_no_traceback(tmp_path: Path):
+    table = '[backends.paid]\nkind = "aer"\nbudget = { jobs = 1 }\n'
+    (tmp_path / "qml.toml").write_text(table)
+    done = run("--backend", "paid", "--steps", "1")
+    assert done.returncode == 1
+    assert done.stderr.startswith("md_lih_forces.py: error: the request would exceed the budget")
+    assert len(done.stderr.splitlines()) == 1

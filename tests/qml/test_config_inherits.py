@@ -88,6 +88,76 @@ def test_an_heir_may_be_of_another_kind_if_its_keys_fit():
         resolve("b")
 
 
+def test_an_heir_unsets_keys_and_those_of_tables_and_may_give_them_anew():
+    write(HEIRS)
+    loud = resolve("loud")
+    assert resolve({"inherits": "loud", "unset": ["shots"]}) == loud.model_copy(
+        update={"shots": None}
+    )
+    assert resolve({"inherits": "loud", "unset": ["seed", "noise"]}) == AerConfig(
+        shots=10, budget={"jobs": 5, "shots": 100}
+    )
+    assert resolve({"inherits": "loud", "unset": ["budget.jobs"]}).budget.model_dump() == {
+        "jobs": None,
+        "shots": 100,
+    }
+    # What is unset first and then given does not merge.
+    fresh = {"inherits": "loud", "unset": ["noise"], "noise": {"depolarizing_2q": 0.5}}
+    assert resolve(fresh).noise.model_dump(exclude_none=True) == {"depolarizing_2q": 0.5}
+    assert resolve({"inherits": "loud", "unset": []}) == loud
+    assert resolve({"inherits": "loud", "unset": ["kind", "noise", "shots", "budget"],
+                    "kind": "xla"}) == KINDS["xla"](seed=3)  # fmt: skip
+
+
+def test_what_is_unset_stays_so_for_the_heirs_of_the_heir():
+    write(
+        HEIRS + '[backends.calm]\ninherits = "loud"\nunset = ["shots", "noise.readout"]\n'
+        '[backends.still]\ninherits = "calm"\nunset = ["noise"]\n'
+    )
+    assert resolve("calm").shots is None
+    assert resolve("calm").noise.model_dump(exclude_none=True) == {"depolarizing_1q": 0.01}
+    assert resolve("still") == AerConfig(seed=3, budget={"jobs": 5, "shots": 100})
+    assert resolve("loud").shots == 10
+
+
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        ({"unset": ["shot"]}, "unset = ['shot']: no such key is inherited: did you mean 'shots'?"),
+        ({"unset": ["threads"]}, "unset = ['threads']: no such key is inherited: "),
+        ({"unset": ["inherits"]}, "unset = ['inherits']: no such key is inherited"),
+        ({"unset": ["shots", "shots"]}, "unset = ['shots']: no such key is inherited"),
+        (
+            {"unset": ["budget.job"]},
+            "['budget.job']: no such key is inherited: did you mean 'j",
+        ),
+        ({"unset": ["shots.x"]}, "unset = ['shots.x']: the inherited 'shots' is no table. Unset"),
+        ({"unset": "shots"}, "'unset' must be a list of inherited keys, as unset = ['shots'] or"),
+        ({"unset": [3]}, "'unset' must be a list of inherited keys"),
+        ({"unset": {"shots": True}}, "'unset' must be a list of inherited keys"),
+        ({"unset": ["kind"]}, "the key 'kind' is missing"),
+        ({"unsett": ["shots"]}, "no key 'unsett': did you mean 'unset'?"),
+    ],
+)
+def test_what_is_unset_wrongly_is_refused_with_the_nearest(table, found):
+    write(HEIRS)
+    with pytest.raises(ConfigError) as caught:
+        resolve({"inherits": "loud", **table})
+    assert str(caught.value).startswith("backend: ") and found in str(caught.value)
+    lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+    if not isinstance(table.get("unset"), dict):
+        path = write("\n".join([HEIRS, "[backends.heir]", "inherits = 'loud'", *lines]))
+        with pytest.raises(ConfigError) as caught:
+            resolve("heir")
+        assert str(caught.value).startswith(f"{path}: [backends.heir]: ")
+        assert found in str(caught.value)
+
+
+def test_a_table_that_inherits_nothing_unsets_nothing():
+    with pytest.raises(ConfigError, match="'unset' leaves out inherited keys.*Add inherits = 'NA"):
+        resolve({"kind": "aer", "unset": ["shots"]})
+
+
 @pytest.mark.parametrize(
     ("text", "error", "found"),
     [

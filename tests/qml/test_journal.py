@@ -76,8 +76,11 @@ def ask(seed, **keys):
 """
 
 
-def start(script, folder, end="", **keywords):
-    """A new process that runs a script in a folder, with the service there."""
+def start(script, folder, end="", interactive=False, **keywords):
+    """A new process that runs a script in a folder, with the service there.
+
+    If interactive, it reads statements from its standard input instead.
+    """
     environment = {
         **os.environ,
         "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}",
@@ -86,7 +89,7 @@ def start(script, folder, end="", **keywords):
     }
     folder.mkdir(exist_ok=True)
     return subprocess.Popen(
-        [sys.executable, "-c", script],
+        [sys.executable, *(["-i", "-q"] if interactive else ["-c", script])],
         cwd=folder,
         env=environment,
         stdin=subprocess.PIPE,
@@ -158,6 +161,75 @@ def test_however_a_run_ends_badly_its_jobs_are_collected_by_the_next(service, tm
     assert after[2].split()[1:] == ["1", "2000000", "files"]
     assert len(service.jobs(tmp_path)) == 3
     assert service.collected(tmp_path) == ["0", "1", "2"]
+
+
+INTERRUPTED = "signal.raise_signal(signal.SIGINT)"
+GONE = "os.kill(os.getpid(), signal.SIGTERM)"
+ENDINGS = [
+    # (the last lines of a program, its status, whether that is an end that is well)
+    ("pass", 0, True),
+    ("sys.exit()", 0, True),
+    ("sys.exit(0)", 0, True),
+    ("sys.exit(False)", 0, True),
+    ("try: sys.exit(1)\nexcept SystemExit: pass", 0, True),
+    ("try: 1 / 0\nexcept ZeroDivisionError: pass", 0, True),
+    ("sys.exit(1)", 1, False),
+    ("sys.exit(True)", 1, False),
+    ("sys.exit(0.0)", 1, False),
+    ("sys.exit('text')", 1, False),
+    ("sys.exit('')", 1, False),
+    ("import argparse; argparse.ArgumentParser().error('no')", 2, False),
+    ("def main(): sys.exit(3)\nmain()", 3, False),
+    ("raise SystemExit(1)", 1, False),
+    ("raise SystemExit('text')", 1, False),
+    (INTERRUPTED, -signal.SIGINT, False),
+    ("raise KeyboardInterrupt", -signal.SIGINT, False),
+    ("raise ValueError", 1, False),
+    ("os._exit(0)", 0, False),
+    ("os._exit(1)", 1, False),
+    (GONE, -signal.SIGTERM, False),
+    ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n" + GONE, 1, False),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("end", "code", "well"), ENDINGS)
+def test_a_run_ended_well_if_its_process_ended_with_status_0(service, tmp_path, end, code, well):
+    first = run(f"{REQUESTS}\nask(1)\n{end}", tmp_path, code=code)
+    assert len(first) == 1
+    again = run(f"{REQUESTS}\nask(1)", tmp_path)
+    assert (again != first) == well
+    assert len(service.jobs(tmp_path)) == (2 if well else 1)
+
+
+IN_A_THREAD = "import threading\nt = threading.Thread(target=ask, args=(1,)); t.start(); t.join()"
+
+
+@pytest.mark.parametrize(
+    ("begin", "well"),
+    [
+        (IN_A_THREAD, True),
+        (f"{IN_A_THREAD}\nsys.exit(1)", False),
+        ("def main(): ask(1); return 0\nsys.exit(main())", True),
+        ("def main(): ask(1); return 1\nsys.exit(main())", False),
+    ],
+)
+def test_so_it_is_wherever_the_journal_is_opened(service, tmp_path, begin, well):
+    code = 0 if well else 1
+    first = run(f"{REQUESTS}\n{begin}", tmp_path, code=code)
+    assert (run(f"{REQUESTS}\nask(1)", tmp_path) != first) == well
+
+
+@pytest.mark.parametrize(
+    ("end", "well"), [("", True), ("sys.exit(1)", False), ("1 / 0", False), ("sys.exit(0)", True)]
+)
+def test_so_it_is_in_an_interactive_session(service, tmp_path, end, well):
+    session = start("", tmp_path, interactive=True)
+    lines = REQUESTS.replace("\n\ndef", "\ndef") + f"ask(1)\n{end}\n"
+    output, errors = session.communicate(lines, timeout=120)
+    (first,) = [line for line in output.splitlines() if "files" in line]
+    again = run(f"{REQUESTS}\nask(1)", tmp_path)
+    assert (again != [first]) == well, errors
 
 
 def test_a_run_that_ends_well_leaves_nothing_to_the_next(service, tmp_path):

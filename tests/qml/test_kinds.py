@@ -3,6 +3,7 @@
 import itertools
 import os
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import pydantic
 import pytest
@@ -343,6 +344,43 @@ def test_a_choice_in_the_wrong_case_or_misspelt_is_refused_with_the_nearest(kind
             assert f"{key!r} must be" in message and f"got {wrong!r}" in message
             assert f"did you mean {right!r}?" in message
             assert all(repr(choice) in message for choice in CHOICES[key])
+
+
+def enumerated(kind):
+    """(key, its choices) of every key of a kind that allows some texts only."""
+    for key, field in KINDS[kind].model_fields.items():
+        literals = [field.annotation, *get_args(field.annotation)]
+        texts = [t for one in literals if get_origin(one) is Literal for t in get_args(one)]
+        if key != "kind" and any(isinstance(text, str) for text in texts):
+            yield key, texts
+
+
+OPTIONS = [(kind, *option) for kind in KINDS for option in enumerated(kind)]
+
+
+def test_the_enumerated_keys_of_all_kinds_are_found():
+    expected = {(kind, "gradient") for kind in KINDS}
+    expected |= {(k, key) for k, key in KEYS if key in CHOICES} - {("pennylane", "device")}
+    assert {(kind, key) for kind, key, _ in OPTIONS} == expected
+
+
+@every_door
+@pytest.mark.parametrize(("kind", "key", "texts"), OPTIONS)
+def test_every_enumerated_key_names_the_nearest_choice_however_it_is_misspelt(
+    kind, key, texts, door
+):
+    foreign = {text for _, other, all_ in OPTIONS if other == key for text in all_} - {*texts}
+    for right in texts:
+        # "PCU" is as near to "GPU" as to "CPU".
+        alike = [text for text in texts if text[1:] == right[1:]]
+        for wrong in (misspelt(right) | {right.title(), f"{right}s"}) - {*texts}:
+            message = refused(door, table_of(kind, key, wrong))
+            assert any(f"did you mean {text!r}?" in message for text in alike), message
+    # Also what is far from all, as a choice of another kind, misspelt or not.
+    for wrong in sorted({"adjiont", "psr", "x", "not-at-all", *foreign} - {*texts}):
+        message = refused(door, table_of(kind, key, wrong))
+        assert any(f"did you mean {text!r}?" in message for text in texts), message
+        assert all(repr(text) in message.split("Valid: ")[1] for text in texts)
 
 
 @every_door

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qml.config import backends, resolve
-from qml.errors import ConfigError, MissingDependencyError, UnknownNameError
+from qml.errors import ConfigError, EngineError, MissingDependencyError, UnknownNameError
 from qml.kinds import KINDS, AerConfig, kinds, model, plugins
 from qml.settings import EngineConfig
 from qml.simulators.registry import engine
@@ -23,6 +23,25 @@ class Engine:
     Config = Config
     def __init__(self, config):
         self.config = config
+
+    def check(self, program): ...
+    def cost(self, program, rows, outputs): ...
+    def expval(self, program, angles, *, outputs, seed): ...
+
+class Failing(Engine):
+    def __init__(self, config):
+        raise ZeroDivisionError("the laser is off")
+
+class Strict(Config):
+    def _check(self):
+        raise LookupError("no lens")
+
+class Unreadable(Engine):
+    Config = Strict
+
+class Half:
+    Config = Config
+    def __init__(self, config): ...
 
 class Without: ...
 
@@ -47,6 +66,7 @@ def install(tmp_path, monkeypatch):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "their_engine.py").write_text(ENGINE)
     (tmp_path / "site" / "their_broken.py").write_text("import not_there_at_all")
+    (tmp_path / "site" / "their_crash.py").write_text("1 / 0")
     (tmp_path / "site" / "their_extra.py").write_text(
         "from qml.errors import MissingDependencyError\n"
         "raise MissingDependencyError('theirs needs x: pip install theirs[x]')"
@@ -54,7 +74,7 @@ def install(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path / "site")
     yield add
     plugins.cache_clear()
-    for module in ("their_engine", "their_broken", "their_extra"):
+    for module in ("their_engine", "their_broken", "their_crash", "their_extra"):
         sys.modules.pop(module, None)
 
 
@@ -115,9 +135,10 @@ def test_a_kind_that_two_packages_add_is_refused_with_both(install):
     [
         ("their_engine:Without", "its class must have an attribute Config, a subclass of"),
         ("their_engine:Wrong", "its class must have an attribute Config, a subclass of"),
-        ("their_engine:Absent", "cannot be imported: .*Absent.*Reinstall or uninstall"),
-        ("their_broken:Engine", "cannot be imported: No module named 'not_there_at_all'"),
-        ("nowhere_at_all:Engine", "cannot be imported: No module named 'nowhere_at_all'"),
+        ("their_engine:Absent", "cannot be imported: AttributeError: .*Absent.*Mend, reinstall"),
+        ("their_broken:Engine", "imported: ModuleNotFoundError: No module .*'not_there_at_all'"),
+        ("nowhere_at_all:Engine", "imported: ModuleNotFoundError: No module .*'nowhere_at_all'"),
+        ("their_crash:Engine", "cannot be imported: ZeroDivisionError: division by zero. Mend, "),
     ],
 )
 def test_a_package_that_is_broken_is_named_when_its_kind_is_asked_for(install, value, found):
@@ -125,6 +146,38 @@ def test_a_package_that_is_broken_is_named_when_its_kind_is_asked_for(install, v
     with pytest.raises(ConfigError, match=f"the kind 'photonics' of '{value}'.*{found}"):
         resolve({"kind": "photonics"})
     assert resolve("aer") == AerConfig() and "photonics" in kinds()
+
+
+def test_what_a_package_raises_when_it_is_imported_is_the_cause(install):
+    install("theirs", {"photonics": "their_crash:Engine"})
+    for ask in (lambda: resolve("photonics"), lambda: resolve({"kind": "photonics"})):
+        with pytest.raises(ConfigError) as caught:
+            ask()
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_an_engine_that_cannot_be_made_is_told_as_its_packages_fault(install):
+    install("theirs", {"photonics": "their_engine:Failing"})
+    said = "'photonics', 'their_engine:Failing', cannot be made: ZeroDivisionError: the laser is "
+    with pytest.raises(EngineError, match=f"{said}off. Mend, reinstall or uninstall") as caught:
+        engine(resolve("photonics"))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_so_are_keys_that_cannot_be_read(install):
+    install("theirs", {"photonics": "their_engine:Unreadable"})
+    for ask in (lambda: resolve("photonics"), lambda: resolve({"kind": "photonics"})):
+        with pytest.raises(
+            ConfigError, match="their_engine:Strict: LookupError: no lens"
+        ) as caught:
+            ask()
+        assert isinstance(caught.value.__cause__, LookupError)
+
+
+def test_an_engine_that_lacks_a_method_is_refused_before_it_is_asked(install):
+    install("theirs", {"photonics": "their_engine:Half"})
+    with pytest.raises(EngineError, match="'their_engine:Half'.*lacks a method of .*Engine"):
+        engine(resolve("photonics"))
 
 
 def test_a_package_may_say_what_it_needs(install):

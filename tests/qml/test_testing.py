@@ -12,7 +12,7 @@ from qml import oracle
 from qml.checks import CHECKS
 from qml.circuits.gates import FIXED
 from qml.circuits.program import Expectation, Fixed, Probabilities, Rotation
-from qml.errors import EngineError
+from qml.errors import ArgumentError, EngineError
 from qml.settings import EngineConfig
 from qml.simulators.base import Cost, Evaluation, JobEngine, Status
 from qml.simulators.reference import ReferenceEngine
@@ -503,9 +503,34 @@ def test_an_object_without_the_methods_fails():
         check_engine(object())
 
 
-def test_one_qubit_is_too_few():
-    with pytest.raises(ValueError, match="at least 2, got 1"):
-        check_engine("reference", qubits=1)
+@pytest.mark.parametrize(
+    ("keys", "allowed"),
+    [
+        *(({"qubits": wrong}, "'qubits' must be an integer from 2 to 12")
+          for wrong in (1, 0, -3, 13, 2.0, "2", True, None, [2])),
+        *(({"seed": wrong}, r"'seed' must be an integer from 0 to 2\*\*32 - 1")
+          for wrong in (-1, 2**32, 0.0, "0", False, None)),
+        *(({"tolerance": wrong}, "'tolerance' must be a finite number above 0, or None")
+          for wrong in (0, -1e-9, float("nan"), float("inf"), "1e-9", True, [1e-9])),
+        *(({name: wrong}, f"{name!r} must be True or False")
+          for name in ("ideal", "seeded") for wrong in (1, 0, "no", None)),
+    ],
+)  # fmt: skip
+def test_arguments_of_another_type_or_range_are_refused_before_any_check(keys, allowed):
+    asked = []
+
+    class Watched(Exact):
+        def check(self, program):
+            asked.append(program)
+
+    with pytest.raises(ArgumentError, match=f"check_engine: {allowed}, got "):
+        check_engine(Watched(), **keys)
+    assert not asked
+
+
+def test_numbers_of_numpy_are_numbers():
+    given = {"qubits": np.int64(2), "seed": np.uint32(3), "tolerance": np.float64(1e-8)}
+    assert "values" in check_engine("reference", **given)
 
 
 # --- exemptions and tolerance

@@ -341,9 +341,34 @@ def test_a_seed_among_the_options_is_the_users(made):
 
 def test_an_estimator_without_exact_values_needs_shots(made):
     runner = made(lambda: BackendEstimatorV2(backend=Machine()))
-    with pytest.raises(EngineError, match="no exact values .*Set 'shots'") as caught:
+    said = "of exact values, as 'shots' is left out, was refused: ValueError: .* larger than 0"
+    with pytest.raises(EngineError, match=said) as caught:
         evaluated(runner, COSINE, np.ones((1, 1)))
     assert not isinstance(caught.value, JobError)  # to send it again would not help
+
+
+@pytest.mark.parametrize("shots", [None, 100])
+def test_what_an_estimator_refuses_is_told_in_its_words_and_no_cause_is_made_up(made, shots):
+    error = ValueError("observables on more than 3 qubits are not for this machine")
+    runner = made(lambda: Answering(lambda pubs, precision: error), shots=shots)
+    with pytest.raises(EngineError) as caught:
+        evaluated(runner, COSINE, np.ones((1, 1)))
+    asked = "of 100 shots" if shots else "of exact values, as 'shots' is left out"
+    assert str(caught.value) == (
+        f"a job for Answering, {asked}, was refused: ValueError: observables on more than 3 qubits "
+        "are not for this machine"
+    )
+    assert caught.value.__cause__ is error
+
+
+def test_an_estimator_of_aer_that_lacks_memory_says_so_once(made):
+    chain = [Rotation(Pauli(1 << q, 0), 0) for q in range(40)]
+    wide = program_of(40, chain, [output(Pauli(0, (1 << 40) - 1))], 1)
+    with pytest.raises(EngineError) as caught:
+        evaluated(made(lambda: AerEstimator()), wide, np.ones((1, 1)))
+    assert not isinstance(caught.value, JobError)
+    assert str(caught.value).count("the statevector of a circuit needs 16.0 TiB") == 1
+    assert "ERROR" not in str(caught.value) and "use fewer qubits" in str(caught.value)
 
 
 def test_values_are_not_lost_where_the_time_in_the_queue_cannot_be_told(monkeypatch):
@@ -522,6 +547,54 @@ def test_a_factory_that_makes_no_estimator_is_refused(monkeypatch, place, option
     monkeypatch.setitem(sys.modules, "laboratory", module)
     with pytest.raises(kind, match=text):
         EstimatorEngine(EstimatorConfig(factory=place, options=options))
+
+
+class Odd(Exception):
+    """Of a kind that nobody foresees."""
+
+
+def test_what_a_factory_raises_is_told_as_its_fault(made):
+    for error in (KeyError("LAB_TOKEN"), Odd("no lab"), ImportError("no driver"), OSError("gone")):
+        with pytest.raises(EngineError) as caught:
+            made(lambda error=error: (_ for _ in ()).throw(error))
+        assert str(caught.value).startswith(
+            f"factory = 'laboratory:factory' made no estimator: {type(error).__name__}: {error}. "
+        )
+        assert "Mend the function, or change 'options'" in str(caught.value)
+        assert caught.value.__cause__ is error and not isinstance(caught.value, JobError)
+
+
+def test_so_is_what_its_module_raises_when_it_is_imported(tmp_path, monkeypatch):
+    (tmp_path / "laboratory_on_fire.py").write_text("raise OverflowError('smoke')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="cannot be imported: OverflowError: smoke") as caught:
+        EstimatorEngine(EstimatorConfig(factory="laboratory_on_fire:make"))
+    assert isinstance(caught.value.__cause__, OverflowError)
+
+
+def test_a_factory_that_does_not_say_what_it_takes_is_refused(made):
+    with pytest.raises(ConfigError, match="'builtins:dict' does not say what it takes: ValueError"):
+        EstimatorEngine(EstimatorConfig(factory="builtins:dict"))
+
+
+def test_an_estimator_that_cannot_say_where_it_runs_is_told(made):
+    class Nowhere(Spy):
+        @property
+        def backend(self):
+            raise Odd("no place")
+
+    with pytest.raises(EngineError, match="cannot say where it runs: Odd: no place"):
+        made(Nowhere)
+
+
+def test_what_an_estimator_raises_of_any_kind_is_ours_and_not_sent_again(made):
+    error = Odd("the fridge")
+    submitting = made(lambda: Answering(lambda pubs, precision: error), shots=10)
+    failing = made(lambda: Answering(lambda pubs, precision: RemoteJob(["ERROR"], error)), shots=10)
+    for runner in (submitting, failing):
+        with pytest.raises(EngineError, match="Odd: the fridge") as caught:
+            evaluated(runner, COSINE, np.zeros((1, 1)))
+        assert caught.value.__cause__ is error and not isinstance(caught.value, JobError)
 
 
 @pytest.mark.parametrize(

@@ -464,10 +464,45 @@ def test_an_unknown_device_lists_the_nearest():
         engine_of("lightning.qbit")
 
 
-@pytest.mark.parametrize("where", ["no_such_module:device", f"{HERE}:nothing"])
-def test_a_function_that_is_not_there_is_named(where):
-    with pytest.raises(ConfigError, match=f"'device' = '{where}'.*module:function"):
+@pytest.mark.parametrize(
+    ("where", "kind", "said"),
+    [
+        ("no_such_module:device", ConfigError, "cannot be imported: ModuleNotFoundError.*PYTHONPA"),
+        (f"{HERE}:depolarized", UnknownNameError, "no function .*; did you mean 'depolarised'"),
+        ("builtins:dict", ConfigError, "does not say what it takes"),
+    ],
+)
+def test_a_function_that_is_not_there_is_named(where, kind, said):
+    with pytest.raises(kind, match=f"device = '{where}'.*{said}"):
         engine_of(where)
+
+
+@pytest.mark.parametrize("place", ["__init__", "supports_derivatives", "preprocess_transforms"])
+@pytest.mark.parametrize("error", [KeyError("channel"), ImportError("no driver"), OSError("gone")])
+def test_whatever_a_device_raises_when_it_is_made_is_told_as_its_fault(place, error, monkeypatch):
+    def fail(self, *given, **keys):
+        raise error
+
+    monkeypatch.setattr(Slopes, place, fail)
+    engine.cache_clear()
+    with pytest.raises(EngineError) as caught:
+        engine_of(f"{HERE}:Slopes").check(TURN)
+    name = f"{HERE}:Slopes" if place == "__init__" else "plain"
+    assert str(caught.value).startswith(f"the PennyLane device {name!r} ")
+    assert f"{type(error).__name__}: {error}. Change the backend's options" in str(caught.value)
+    assert caught.value.__cause__ is error
+
+
+def test_a_registered_device_that_cannot_be_loaded_is_named(monkeypatch):
+    class Entry:
+        def load(self):
+            raise ZeroDivisionError("broken wheel")
+
+    monkeypatch.setitem(pennylane.plugin_devices, "their.device", Entry())
+    with pytest.raises(
+        EngineError, match="'their.device' cannot be loaded: ZeroDivisionError: bro"
+    ):
+        engine_of("their.device")
 
 
 def test_a_function_that_makes_no_device_is_named():

@@ -425,7 +425,9 @@ def test_a_session_that_cannot_be_closed_is_told_beside_what_failed(service, mon
     runner = real(mode="session")
     runner.service.fails = "sending"
     monkeypatch.setattr(Session, "close", lambda _: (_ for _ in ()).throw(IBMRuntimeError("stuck")))
-    with pytest.raises(JobError, match="the line is cut.*; closing the session failed: 'stuck'"):
+    with pytest.raises(
+        JobError, match="the line is cut.*; closing the session failed: IBMRuntimeError: 'stuck'"
+    ):
         evaluated(runner, [[0.0]])
 
 
