@@ -5,6 +5,7 @@ defects of single precision, so tests/float32 runs in a process of its own.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,10 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 import hypothesis
 import jax
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As in jobs in the background of a shell; the programs that tests interrupt would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 X64 = os.environ.get("QML_TEST_X64", "1") != "0"
 TESTS = Path(__file__).resolve().parent
