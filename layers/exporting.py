@@ -26,8 +26,11 @@ SAME: Final = ("statevector", "reference")
 KERAS: Final = "keras.src.export"
 """Where Keras exports from, a module for each format."""
 
-FORMATS: Final = frozenset({"litert", "onnx", "openvino", "torch"})
-"""The modules of formats other than SavedModel."""
+FORMATS: Final = frozenset({"litert", "openvino", "torch"})
+"""The modules of formats that a quantum layer has no form for."""
+
+PLAIN: Final = "onnx"
+"""The module of the format for which a layer is written in plain operations."""
 
 _ours: ContextVar[bool] = ContextVar("exported by ours", default=False)
 
@@ -39,6 +42,11 @@ def is_exporting() -> bool:
     engines that cannot be exported raise when the file is written.
     """
     return bool(_exporters()) or _is_torch_exporting()
+
+
+def is_plain() -> bool:
+    """Whether the format that is exported to has no operation that holds an engine."""
+    return PLAIN in _exporters()
 
 
 def _is_torch_exporting() -> bool:
@@ -91,7 +99,7 @@ def exported(layer: str, config: EngineConfig) -> EngineConfig:
             "model to an exact engine first, qml.layers.set_backend(model, 'statevector'), or save "
             "it, model.save('model.keras'), and load it where this library is installed."
         )
-    if backend == "jax" and not _ours.get():
+    if backend == "jax" and not _ours.get() and not is_plain():
         from qml.layers.native import reads_what_jax_writes
 
         if not reads_what_jax_writes():

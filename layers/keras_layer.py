@@ -26,7 +26,8 @@ from qml.errors import (
 from qml.execution import prepare
 from qml.kernel import Kernel, kernels
 from qml.layers.batch import BatchedKernel
-from qml.layers.exporting import NATIVE, exported, is_exporting
+from qml.layers.exporting import NATIVE, exported, is_exporting, is_plain
+from qml.layers.plain import layer_values
 from qml.layers.stored import (
     STORED,
     circuit_config,
@@ -253,12 +254,19 @@ class QuantumLayer(keras.layers.Layer):
         self._check_precision(named.values())
         arrays = [keras.ops.cast(array, self.compute_dtype) for array in named.values()]
         arrays += [keras.ops.convert_to_tensor(angle) for angle in self._angles]
+        exporting = is_exporting()
+        if exporting and is_plain():
+            exported(self.name, self._backend)  # refuses what has other values
+            inputs, weights = arrays[: len(named)], arrays[len(named) :]
+            by_name = dict(zip(named, inputs, strict=True))
+            values = layer_values(self._batched, self._program, by_name, weights)
+            return self._activation(values)
         if ON_TENSORFLOW:
             shape = self._values_shape(shapes)
             (values,) = self._operations(self._seeds.next, arrays, shape)
             return self._activation(values)
         evaluate = self._evaluate
-        if is_exporting():
+        if exporting:
             evaluate = self._batched.on(exported(self.name, self._backend))
         key = self._seeds.next() if self._backend.draws else None
         (values,) = evaluate(key, *arrays) if ON_JAX else self._operation(key, arrays)

@@ -7,8 +7,7 @@ are operations again, made by JAX of the same function, so there is no last orde
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, lru_cache
 from typing import Any
@@ -20,7 +19,7 @@ import torch
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope  # not public
 from torch.utils.dlpack import from_dlpack
 
-from qml.errors import QMLError
+from qml.errors import carried
 
 Function = Callable[..., tuple[Any, ...]]
 """A pure JAX function (key, *arrays) -> tuple of arrays, all of one floating dtype."""
@@ -96,7 +95,7 @@ class HostOperation:
                 # Done before anybody can write to the tensors, whose memory JAX may have taken.
                 results = jax.block_until_ready(compiled(words, *operands))  # type: ignore[no-untyped-call]
             except jax.errors.JaxRuntimeError as error:
-                if (ours := _of_the_engine(error)) is None:
+                if (ours := carried(error)) is None:
                     raise
                 raise ours from error
         device = arrays[0].device
@@ -210,16 +209,3 @@ def _precision(array: torch.Tensor) -> AbstractContextManager[Any]:
     """JAX's double precision, for an array of doubles."""
     double = array.dtype == torch.float64 and jnp.result_type(float) != np.float64
     return jax.enable_x64(True) if double else nullcontext()
-
-
-def _of_the_engine(error: Exception) -> QMLError | None:
-    """The error of ours that XLA carries as text, after the traceback of the callback."""
-    kinds = {kind.__name__: kind for kind in _below(QMLError)}
-    found = re.findall(rf"^({'|'.join(kinds)}): (.*?)(?=^\S+Error: |\Z)", str(error), re.M | re.S)
-    return kinds[found[-1][0]](found[-1][1].strip()) if found else None
-
-
-def _below(kind: type[QMLError]) -> Iterator[type[QMLError]]:
-    yield kind
-    for part in kind.__subclasses__():
-        yield from _below(part)

@@ -246,12 +246,12 @@ def test_a_format_that_has_no_operation_for_the_layer_is_refused(tmp_path):
     if BACKEND == "tensorflow":
         with pytest.raises(EngineError, match=told.format("litert")):
             model.export(tmp_path / "exported.tflite", format="litert", verbose=False)
-    # As the exporter of ONNX calls a model; it needs packages that need not be here.
-    exporter = types.ModuleType("keras.src.export.onnx")
+    # As its exporter calls a model; it needs packages that need not be here.
+    exporter = types.ModuleType("keras.src.export.openvino")
     exec("def called(model, x): return model(x)", exporter.__dict__)
     if BACKEND == "torch":
         told = "torch backend.*KERAS_BACKEND=tensorflow or jax"
-    with pytest.raises(EngineError, match=told.format("onnx")):
+    with pytest.raises(EngineError, match=told.format("openvino")):
         exporter.called(model, np.zeros((1, 3), "float32"))
     assert model(np.zeros((1, 3), "float32")).shape == (1, 2)
     assert list(tmp_path.iterdir()) == []
