@@ -42,7 +42,8 @@ class ReuploadingLayer(QuantumLayer):
         shapes = library.weights(ready, depth)
         # A configuration has both: its kernel may be a circuit from a file.
         kernel, weights = kwargs.pop("kernel", ready), kwargs.pop("weights", shapes)
-        if getattr(kernel, "name", kernel) != ready.name or list(weights) != list(shapes):
+        given = {name: tuple(shape) for name, shape in dict(weights).items()}
+        if getattr(kernel, "name", kernel) != ready.name or given != shapes:
             raise ArgumentError(
                 f"a ReuploadingLayer runs {ready.name} with weights of its own. Use a QuantumLayer "
                 "for another kernel, or other weights."

@@ -138,11 +138,12 @@ def stored_kernel(config: Mapping[str, Any]) -> Kernel | str:
     name, digest, text = config["kernel"], config.get("digest"), config.get("circuit")
     if not isinstance(name, str) or (digest is None and text is None):
         return name  # type: ignore[no-any-return]
-    registered = kernels.get(name)
-    if registered is None and text is not None:
-        return StoredKernel.read(name, text, digest)
-    kernel = kernels[name]
     samples = config.get("sample_shapes") or {}
+    if text is not None:
+        stored = _checked(name, text, digest, samples)
+    if name not in kernels and text is not None:
+        return stored
+    kernel = kernels[name]
     trace = written_by(kernel, config["weights"], config.get("data_axes", 1), samples)
     if trace is not None and trace.program.digest == digest:
         return kernel
@@ -150,7 +151,6 @@ def stored_kernel(config: Mapping[str, Any]) -> Kernel | str:
     if trace is not None:
         problem = "no circuit is stored to compare with"
         if text is not None:
-            stored = StoredKernel.read(name, text, digest)
             problem = _difference(trace.program, stored.stored)
             if not problem:
                 return stored
@@ -161,6 +161,25 @@ def stored_kernel(config: Mapping[str, Any]) -> Kernel | str:
         "@qkernel(qubits=..., name=...). Where no kernel of that name has been defined, the layer "
         "loads with the circuit in the file."
     )
+
+
+def _checked(name: str, text: object, digest: object, samples: Any) -> StoredKernel:
+    """The stored circuit, once what stands beside it fits."""
+    if not isinstance(digest, str):
+        raise ConfigError(
+            f"the circuit of {name!r} is stored without its digest: the file was changed."
+        )
+    stored = StoredKernel.read(name, text, digest)
+    shapes = {argument: list(shape) for argument, shape in stored.stored.arguments}
+    wrong = not isinstance(samples, Mapping) or [
+        argument for argument, shape in samples.items() if shapes.get(argument) != list(shape)
+    ]
+    if wrong:
+        raise ConfigError(
+            f"the circuit of {name!r} is stored with arguments of shapes {shapes}, but as one for "
+            f"samples of shapes {samples!r}: the file was changed."
+        )
+    return stored
 
 
 def written_by(

@@ -136,3 +136,8 @@ def test_it_loads_in_a_process_that_has_not_made_its_kernel(built, tmp_path):
 def test_its_name_for_keras_is_of_this_package():
     assert keras.saving.get_registered_name(ReuploadingLayer) == "qml>ReuploadingLayer"
     assert qml.layers.ReuploadingLayer is ReuploadingLayer
+
+
+def test_other_weights_than_those_of_its_depth_are_refused():
+    with pytest.raises(ArgumentError, match="weights of its own"):
+        ReuploadingLayer(2, depth=1, weights={"theta": (5, 2, 2)})

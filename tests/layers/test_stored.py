@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import qml
+from qml.circuits import library
 from qml.circuits.stored import StoredKernel
 from qml.errors import ConfigError, DeviceError, KernelNameError, QMLError, UnknownNameError
 from qml.kernel import kernels
@@ -265,3 +266,22 @@ def test_a_block_of_loading_with_a_backend_that_is_not_there_does_not_begin():
         with loading("statevectr"):
             raise AssertionError("never here")
     assert stored_module._loading.get() is None
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"digest": None}, "without its digest"),
+        ({"digest": 3}, "without its digest"),
+        ({"digest": "0" * 64}, "not the one whose digest"),
+        ({"sample_shapes": {"x": [10**9]}}, "file was changed"),
+        ({"sample_shapes": {"y": [2]}}, "file was changed"),
+        ({"sample_shapes": [2]}, "file was changed"),
+    ],
+)
+def test_what_stands_beside_a_stored_circuit_must_fit_it(change, told):
+    layer = QuantumLayer(library.reuploading(2), library.weights(library.reuploading(2), 1))
+    layer.build((None, 2))
+    for name in ("qml.circuits.library.reuploading(qubits=2)", "nowhere.registered"):
+        with pytest.raises(ConfigError, match=told):
+            QuantumLayer.from_config(layer.get_config() | {"kernel": name} | change)
