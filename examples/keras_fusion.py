@@ -28,6 +28,7 @@ import qml.layers  # before Keras: it says what to do where Keras' backend does 
 # isort: split
 import keras
 import numpy as np
+from command_line import first_seed, picture, told_in_one_line
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -165,17 +166,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", help="name of a backend; by default the configured one")
     parser.add_argument("--quick", action="store_true", help="one seed, two epochs")
-    parser.add_argument("--plot", type=Path, default=Path("keras_fusion.png"))
+    parser.add_argument("--seed", type=first_seed(3), default=0, help="the first of three seeds")
+    parser.add_argument("--plot", type=picture, default=Path("keras_fusion.png"))
     options = parser.parse_args()
     seeds, epochs = (1, 2) if options.quick else (3, 20)
     kinds = {"both": None, "table alone": "image", "image alone": "table"}
     curves = {}
-    for name, without in kinds.items():
-        runs = []
-        for seed in range(seeds):
-            print(f"\n{name}, seed {seed}", flush=True)
-            runs.append(train(seed, epochs, without, options.backend))
-        curves[name] = np.array(runs)
+    with told_in_one_line(parser):
+        for name, without in kinds.items():
+            runs = []
+            for seed in range(options.seed, options.seed + seeds):
+                print(f"\n{name}, seed {seed}", flush=True)
+                runs.append(train(seed, epochs, without, options.backend))
+            curves[name] = np.array(runs)
     plot(curves, options.plot)
     print("\nAccuracy on unseen digits after the last epoch (%), mean and range of the seeds")
     for name, runs in curves.items():
