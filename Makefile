@@ -45,7 +45,7 @@ $(BIN)/python:
 .venv-newest/.stamp: pyproject.toml constraints.txt
 	$(NEWEST) -m venv --clear .venv-newest
 	grep -Ev '^(jax|jaxlib|ml-dtypes)==' constraints.txt > .venv-newest/constraints.txt
-	.venv-newest/bin/python -m pip install --quiet --editable ".[runtime]" "jax>=0.12" \
+	.venv-newest/bin/python -m pip install --quiet --editable ".[pennylane,runtime]" "jax>=0.12" \
 	  flatbuffers hypothesis psutil pytest pytest-xdist --constraint .venv-newest/constraints.txt
 	touch $@
 
