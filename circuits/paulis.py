@@ -8,6 +8,9 @@ from numbers import Number
 from operator import index
 from typing import NoReturn, SupportsIndex
 
+import numpy as np
+from numpy.typing import NDArray
+
 from qml.errors import ObservableError
 
 LETTERS = {(0, 0): "I", (1, 0): "X", (0, 1): "Z", (1, 1): "Y"}
@@ -56,6 +59,18 @@ class Pauli:
     def label(self, num_qubits: int) -> str:
         """The Qiskit label of that width: qubit 0 rightmost."""
         return self.letters(range(num_qubits - 1, -1, -1))
+
+    def action(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
+        """(source, phase), each (size,), of P|psi>[i] = phase[i] psi[source[i]]; size = 2^n.
+
+        >>> source, phase = Pauli.from_letters("Y", (0,)).action(2)
+        >>> source.tolist(), (phase * 1j).real.tolist()
+        ([1, 0], [1.0, -1.0])
+        """
+        source = np.arange(size) ^ self.x
+        # P = i^|x&z| X^x Z^z.
+        signs = 1 - 2 * (np.bitwise_count(source & self.z) % 2).astype(np.int64)
+        return source, 1j ** ((self.x & self.z).bit_count() % 4) * signs
 
     def __matmul__(self, other: Pauli) -> tuple[complex, Pauli]:
         """(phase, string) of the product; the phase is a power of i."""

@@ -263,7 +263,7 @@ class QuantumLayer(keras.layers.Layer):
             return self._activation(values)
         if ON_TENSORFLOW:
             shape = self._values_shape(shapes)
-            (values,) = self._operations(self._seeds.next, arrays, shape)
+            (values,) = self._operations(self._seeds.next, arrays, shape, exporting)
             return self._activation(values)
         evaluate = self._evaluate
         if exporting:

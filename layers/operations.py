@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from qml.errors import EngineError
 from qml.layers.batch import BatchedKernel
-from qml.layers.exporting import NATIVE, exported, is_exporting
+from qml.layers.exporting import NATIVE, exported
 from qml.layers.graphs import check_at_calls, is_compiled
 from qml.layers.native import NativeOperation
 from qml.layers.tensorflow_bridge import HostOperation
@@ -40,7 +40,11 @@ class Operations:
         self._host = HostOperation(lambda: self._function(self._config()), self._groups)
 
     def __call__(
-        self, next_key: Callable[[], tf.Tensor], arrays: Sequence[tf.Tensor], shape: Sequence[Any]
+        self,
+        next_key: Callable[[], tf.Tensor],
+        arrays: Sequence[tf.Tensor],
+        shape: Sequence[Any],
+        exporting: bool,
     ) -> list[tf.Tensor]:
         """The values, of this static shape (..., M), at inputs (..., *features) and weights.
 
@@ -52,7 +56,7 @@ class Operations:
                 calls of graphs that hold the xla engine, once the layer has moved to another.
         """
         config = self._config()
-        if is_exporting():
+        if exporting:
             native = self._native(exported(self._layer, config))
         elif config.kind == NATIVE and not tf.executing_eagerly():
             check_at_calls(lambda: self._check_still_on(config), (self._mark, config.digest))

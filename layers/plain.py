@@ -144,11 +144,8 @@ def _applied(terms: Terms, state: State, dtype: str) -> State:
 
 
 def _pauli(pauli: Pauli, program: Program) -> Terms:
-    """P = i^|x&z| X^x Z^z."""
-    source = np.arange(1 << program.num_qubits) ^ pauli.x
-    signs = 1 - 2 * (np.bitwise_count(source & pauli.z) % 2).astype(np.int64)
-    phase = 1j ** ((pauli.x & pauli.z).bit_count() % 4)
-    return [(source.astype(np.int32), phase * signs)]
+    source, phase = pauli.action(1 << program.num_qubits)
+    return [(source.astype(np.int32), phase)]
 
 
 def _matrix(gate: Fixed, num_qubits: int) -> Terms:

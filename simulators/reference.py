@@ -79,19 +79,12 @@ def _rotate(state: State, rotation: Rotation, angles: NDArray[np.float64]) -> St
 def _apply_pauli(state: State, pauli: Pauli) -> State:
     size = state.shape[1]
     small = size <= _CACHED_AMPLITUDES
-    source, phase = _cached_action(pauli, size) if small else _action(pauli, size)
+    source, phase = _cached_action(pauli, size) if small else pauli.action(size)
     return state[:, source] * phase
 
 
-def _action(pauli: Pauli, size: int) -> tuple[NDArray[np.int64], NDArray[np.complex128]]:
-    """P|psi>[i] = phase[i] psi[source[i]], from P = i^|x&z| X^x Z^z."""
-    source = np.arange(size) ^ pauli.x
-    signs = 1 - 2 * (np.bitwise_count(source & pauli.z) % 2).astype(np.int64)
-    return source, 1j ** ((pauli.x & pauli.z).bit_count() % 4) * signs
-
-
 _CACHED_AMPLITUDES = 1 << 10  # 24 kB a string
-_cached_action = lru_cache(maxsize=512)(_action)
+_cached_action = lru_cache(maxsize=512)(Pauli.action)
 
 
 def _apply_matrix(state: State, gate: Fixed, num_qubits: int) -> State:

@@ -2,49 +2,28 @@
 
 import contextlib
 import http.client
-import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import without
+from scripts import EXAMPLES, load, run
 from sklearn.datasets import load_iris
 
-ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "examples" / "serve_model.py"
+SCRIPT = EXAMPLES / "serve_model.py"
 
-SERVER = """
-import runpy, sys
-
-ABSENT = {"jax", "jaxlib", "keras", "qiskit", "qml", "numba", "sklearn"}
-
-class Without:
-    def __init__(self, finder):
-        self.finder = finder
-
-    def find_spec(self, name, path=None, target=None):
-        absent = name.split(".")[0] in ABSENT
-        return None if absent else self.finder.find_spec(name, path, target)
-
-sys.meta_path[:] = map(Without, sys.meta_path)
+SERVER = (
+    without("jax", "jaxlib", "keras", "qiskit", "qml", "numba", "sklearn")
+    + """
+import runpy
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-
-
-def run(*arguments, **options):
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        **options,
-    )
+)
 
 
 @contextlib.contextmanager
@@ -81,7 +60,7 @@ def post(port, body, headers=()):
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served") / "model"
-    done = run("train", "--quick", "--folder", str(folder))
+    done = run(SCRIPT.name, "train", "--quick", "--folder", str(folder))
     assert done.returncode == 0, done.stderr
     assert f"exported to {folder}" in done.stdout
     return folder
@@ -121,15 +100,13 @@ def test_a_served_model_answers_batches_of_any_size_and_tells_bad_requests_why(e
 
 
 def test_a_folder_without_a_model_is_told(tmp_path):
-    done = run("serve", "--folder", str(tmp_path))
+    done = run(SCRIPT.name, "serve", "--folder", str(tmp_path))
     assert done.returncode == 2
     assert "no exported model there; train one first" in done.stderr
 
 
 def test_numbers_become_single_precision_and_those_beyond_it_are_refused():
-    spec = importlib.util.spec_from_file_location("serve_model", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load("serve_model")
     assert module.instances(b'{"instances": [[1, 2.5]]}', 2).dtype == np.float32
     with pytest.raises(ValueError, match="finite"):
         module.instances(b'{"instances": [[1, 1e300]]}', 2)

@@ -1,15 +1,12 @@
 """Quanvolution: the geometry is that of Conv2D, the values those of the kernel on every patch."""
 
 import itertools
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import jax
 import keras
 import numpy as np
 import pytest
+from processes import loaded
 
 import qml
 from qml.circuits import library
@@ -17,7 +14,6 @@ from qml.errors import ArgumentError, ShapeError
 from qml.execution import recorded
 from qml.layers import QuantumConv2D, set_backend
 
-ROOT = Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(6)
 to_numpy = keras.ops.convert_to_numpy
 
@@ -270,42 +266,14 @@ def test_it_moves_to_another_backend():
     np.testing.assert_allclose(after, before, atol=1e-5)
 
 
-LOAD = """
-import sys
-import keras, numpy as np, qml.layers
-assert not [name for name in qml.kernels if "library" in name]
-model = keras.saving.load_model(sys.argv[1])
-layer = model.layers[-1]
-print(type(layer).__name__, layer.get_config()["strides"], layer.kernel.name)
-np.save(sys.argv[3], model.predict(np.load(sys.argv[2]), verbose=0))
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("built", [True, False])
 def test_it_loads_in_a_process_that_has_not_made_its_kernel(built, tmp_path):
     images = RNG.uniform(-1, 1, (2, 5, 5, 1)).astype("float32")
     layer = QuantumConv2D(2, strides=(2, 1), kernel=library.matchgate(4), depth=2)
-    if built:
-        model = keras.Sequential([keras.Input((5, 5, 1)), layer])
-        model.save(tmp_path / "model.keras")
-    else:
-        model = keras.Sequential([layer])
-        with pytest.warns(UserWarning, match="not yet been built"):
-            model.save(tmp_path / "model.keras")
-    np.save(tmp_path / "x.npy", images)
-    names = [str(tmp_path / name) for name in ("model.keras", "x.npy", "y.npy")]
-    run = subprocess.run(
-        [sys.executable, "-c", LOAD, *names],
-        cwd=ROOT,
-        env={**os.environ, "KERAS_BACKEND": "jax"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == f"QuantumConv2D [2, 1] {layer.kernel.name}"
-    found = np.load(tmp_path / "y.npy")
+    said = 'type(layer).__name__, layer.get_config()["strides"], layer.kernel.name'
+    model, printed, found = loaded(layer, images, built, tmp_path, said)
+    assert printed.strip() == f"QuantumConv2D [2, 1] {layer.kernel.name}"
     assert found.shape == (2, 2, 4, 4)
     if built:
         np.testing.assert_allclose(found, model.predict(images, verbose=0), atol=1e-6)

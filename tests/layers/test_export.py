@@ -9,6 +9,7 @@ import types
 import keras
 import numpy as np
 import pytest
+from processes import without
 
 import qml
 from qml.errors import ArgumentError, EngineError
@@ -28,20 +29,9 @@ exports = pytest.mark.skipif(BACKEND == "torch", reason="a SavedModel needs Kera
 # Keras 3.15 with JAX 0.10.
 pytestmark = pytest.mark.filterwarnings("ignore:The `native_serialization` parameter is deprecated")
 
-LOADED = """
-import sys
-
-ABSENT = {"jax", "jaxlib", "keras", "qiskit", "qiskit_aer", "qml", "numba"}
-
-class Without:
-    def __init__(self, finder):
-        self.finder = finder
-
-    def find_spec(self, name, path=None, target=None):
-        absent = name.split(".")[0] in ABSENT
-        return None if absent else self.finder.find_spec(name, path, target)
-
-sys.meta_path[:] = map(Without, sys.meta_path)
+LOADED = (
+    without("jax", "jaxlib", "keras", "qiskit", "qiskit_aer", "qml", "numba")
+    + """
 import numpy as np
 import tensorflow as tf
 
@@ -58,6 +48,7 @@ slopes = tape.gradient(loss, floats)
 assert not ABSENT & sys.modules.keys()
 np.savez(found, values=values, **{f"by_{name}": slope for name, slope in slopes.items()})
 """
+)
 
 
 def elsewhere(folder, **inputs):

@@ -1,20 +1,15 @@
 """The re-uploading layer: a QuantumLayer on the library's kernel that keeps its own options."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import keras
 import numpy as np
 import pytest
+from processes import loaded
 
 import qml
 from qml.circuits import library
 from qml.errors import ArgumentError, ObservableError, ShapeError
 from qml.layers import QuantumLayer, ReuploadingLayer, set_backend
 
-ROOT = Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(4)
 X = RNG.uniform(-1, 1, (6, 3)).astype("float32")
 to_numpy = keras.ops.convert_to_numpy
@@ -94,40 +89,13 @@ def test_it_learns_a_function_of_its_frequencies():
     assert losses[0] > 0.05 and losses[1] < 0.01, losses
 
 
-LOAD = """
-import sys
-import keras, numpy as np, qml.layers
-assert not [name for name in qml.kernels if "library" in name]
-model = keras.saving.load_model(sys.argv[1])
-print(type(model.layers[-1]).__name__, len(model.layers[-1].weights))
-np.save(sys.argv[3], model.predict(np.load(sys.argv[2]), verbose=0))
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("built", [True, False])
 def test_it_loads_in_a_process_that_has_not_made_its_kernel(built, tmp_path):
     layer = ReuploadingLayer(3, 2, name="upload")
-    if built:
-        model = keras.Sequential([keras.Input((3,)), layer])
-        model.save(tmp_path / "model.keras")
-    else:
-        model = keras.Sequential([layer])
-        with pytest.warns(UserWarning, match="not yet been built"):
-            model.save(tmp_path / "model.keras")
-    np.save(tmp_path / "x.npy", X)
-    names = [str(tmp_path / name) for name in ("model.keras", "x.npy", "y.npy")]
-    run = subprocess.run(
-        [sys.executable, "-c", LOAD, *names],
-        cwd=ROOT,
-        env={**os.environ, "KERAS_BACKEND": "jax"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.split()[0] == "ReuploadingLayer"
-    found = np.load(tmp_path / "y.npy")
+    said = "type(layer).__name__, len(layer.weights)"
+    model, printed, found = loaded(layer, X, built, tmp_path, said)
+    assert printed.split()[0] == "ReuploadingLayer"
     assert found.shape == (6, 3)
     if built:
         np.testing.assert_allclose(found, model.predict(X, verbose=0), atol=1e-6)
