@@ -39,7 +39,7 @@ class Plan:
 
     Attributes:
         timesteps: fs, of the runs without a bath that are compared.
-        conserved: fs, the length of each of them.
+        starts, conserved: runs of each timestep, and fs of each.
         sampled: fs, the length of the run at each temperature, after a tenth more to forget.
         spectra, spectrum: runs without a bath, and fs of each.
         stable, stability: runs at the high temperature, and fs of each.
@@ -49,6 +49,7 @@ class Plan:
     """
 
     timesteps: tuple[float, ...] = (0.25, 0.5, 1.0)
+    starts: int = 6
     conserved: float = 10_000
     sampled: float = 40_000
     spectra: int = 8
@@ -62,8 +63,8 @@ class Plan:
 
 
 QUICK = Plan(
-    conserved=100, sampled=200, spectra=2, spectrum=200, stable=2, stability=200, draws=1,
-    frames=1, shots=(100, 1000), noisy=1,
+    starts=2, conserved=100, sampled=200, spectra=2, spectrum=200, stable=2, stability=200,
+    draws=1, frames=1, shots=(100, 1000), noisy=1,
 )  # fmt: skip
 
 
@@ -156,39 +157,58 @@ def teller(report: Report, what: str, steps: float) -> Callable[[float], None]:
 
 @dataclass(frozen=True)
 class Conserved:
-    """A run without a bath.
+    """Runs without a bath, side by side.
 
     Attributes:
         timestep: fs.
         times: (T,) fs.
-        total: (T,) eV, less its mean.
-        outcome: drift and fluctuation.
+        total: (R, T) eV, less the mean of each run.
+        outcomes: drift and fluctuation of each run.
     """
 
     timestep: float
     times: np.ndarray
     total: np.ndarray
-    outcome: Conservation
+    outcomes: list[Conservation]
+
+    @property
+    def drifts(self) -> np.ndarray:
+        """(R,) meV/atom/ps."""
+        return np.array([one.drift for one in self.outcomes])
+
+    @property
+    def ratio(self) -> float:
+        """The mean of drifts over the whole run by the spread of the kinetic energy."""
+        return float(np.mean([one.ratio for one in self.outcomes]))
+
+    @property
+    def fluctuation(self) -> float:
+        """meV/atom: the root mean square of the runs' own."""
+        return float(np.sqrt(np.mean([one.fluctuation**2 for one in self.outcomes])))
 
 
 def conserved(
     body: Body, plan: Plan, temperature: float, seed: int, report: Report
 ) -> list[Conserved]:
-    """The same start at several timesteps."""
+    """The same starts at several timesteps."""
     found = []
     for timestep in plan.timesteps:
         integrator = body.integrator(timestep)
-        tell = teller(report, f"NVE {timestep} fs", plan.conserved / timestep)
-        state = body.start(integrator, temperature, seed)
-        one = run(integrator, state, plan.conserved, KEPT, tell)
-        outcome = conservation(one.times, one.total, one.kinetic, len(body.masses))
-        found.append(Conserved(timestep, one.times, one.total - one.total.mean(), outcome))
+        tell = teller(report, f"NVE {timestep} fs", plan.starts * plan.conserved / timestep)
+        states = several(body, integrator, temperature, seed, plan.starts)
+        runs = run(integrator, states, plan.conserved, KEPT, tell)
+        outcomes = [
+            conservation(runs.times, total, kinetic, len(body.masses))
+            for total, kinetic in zip(runs.total, runs.kinetic, strict=True)
+        ]
+        total = runs.total - runs.total.mean(axis=1, keepdims=True)
+        found.append(Conserved(timestep, runs.times, total, outcomes))
     return found
 
 
 def order(runs: list[Conserved]) -> float:
     """The power of the timestep that the fluctuation of the energy grows with; 2 for Verlet."""
-    timesteps, sizes = zip(*((one.timestep, one.outcome.fluctuation) for one in runs), strict=True)
+    timesteps, sizes = zip(*((one.timestep, one.fluctuation) for one in runs), strict=True)
     return float(np.polyfit(np.log(timesteps), np.log(sizes), 1)[0])
 
 
@@ -230,7 +250,8 @@ def vibrating(
     states = several(body, integrator, temperature, seed, plan.spectra)
     tell = teller(report, "spectrum", plan.spectra * plan.spectrum / TIMESTEP)
     runs = run(integrator, states, plan.spectrum, KEPT, tell)
-    found = [spectrum(velocities, body.masses, KEPT) for velocities in runs.velocities]
+    interval = float(runs.times[0])
+    found = [spectrum(velocities, body.masses, interval) for velocities in runs.velocities]
     return found[0][0], np.mean([density for _, density in found], axis=0)
 
 

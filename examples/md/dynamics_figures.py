@@ -12,20 +12,19 @@ LOOKS = ((BLUE, "-"), (ORANGE, "-"), (RED, "-"), (BLACK, "-"))
 
 
 def conservation(runs: Sequence[Conserved]) -> Figure:
-    """Total energies against time, and their fluctuation against the timestep."""
+    """Total energies of a run against time, and their fluctuation against the timestep."""
     figure = Figure(figsize=(WIDTH, 7.5), layout="constrained")
     top, bottom = figure.subplots(2, 1)
-    atoms_meV = 1e3
     for k, one in reversed(list(enumerate(runs))):
         colour, _ = LOOKS[k % len(LOOKS)]
-        top.plot(one.times / 1e3, atoms_meV * one.total, color=colour, lw=0.6)
+        top.plot(one.times / 1e3, 1e3 * one.total[0], color=colour, lw=0.6)
         top.plot([], [], color=colour, lw=3, label=f"{one.timestep:g} fs")
     handles, names = top.get_legend_handles_labels()
     top.legend(handles[::-1], names[::-1], ncols=len(runs), loc="lower center",
                bbox_to_anchor=(0.5, 1.0), title="timestep")  # fmt: skip
     top.set(xlabel="time (ps)", ylabel="total energy, less its mean (meV)")
     timesteps = np.array([one.timestep for one in runs])
-    fluctuations = np.array([one.outcome.fluctuation for one in runs])
+    fluctuations = np.array([one.fluctuation for one in runs])
     scale = np.exp(np.mean(np.log(fluctuations / timesteps**2)))
     line = np.geomspace(timesteps[0] / 1.3, timesteps[-1] * 1.3, 20)
     bottom.plot(line, scale * line**2, color=GREY, ls="--", label="∝ timestep²")
@@ -85,7 +84,7 @@ def vibrations(
     axes.plot(wavenumbers[shown], density[shown] / density[shown].max(), color=BLUE, lw=1.2,
               label=f"dynamics of the potential, {temperature:.0f} K")  # fmt: skip
     for k, line in enumerate(harmonic):
-        axes.axvline(line, color=RED, ls="--", lw=1.4,
+        axes.axvline(line, color=RED, ls="--", lw=1.2, zorder=0,
                      label="harmonic frequencies of the reference" if k == 0 else "_")  # fmt: skip
     axes.set(xlabel="wavenumber (1/cm)", ylabel="density of states", xlim=(0, last))
     axes.set(ylim=(0, 1.08), yticks=[])

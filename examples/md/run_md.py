@@ -256,6 +256,18 @@ def report(potential: Potential, files: Files, args: argparse.Namespace) -> None
     print(table(["", ""], about))
 
 
+def speed(marks: list[tuple[float, int]]) -> str:
+    """How long a step takes, of times in s and steps made by then; the first piece is compiled."""
+    if len(marks) < 2:
+        return "no step was left to make"
+    (began, _), (compiled, first), *others = marks
+    told = f"first piece {compiled - began:.1f} s, with compilation"
+    if others:
+        seconds, made = others[-1][0] - compiled, others[-1][1] - first
+        told = f"{1e6 * seconds / made:.1f} µs per step, files included; {told}"
+    return told
+
+
 def picture(files: Files, title: str) -> Figure:
     """Energies and temperature against time."""
     rows = files.rows()
@@ -271,6 +283,18 @@ def picture(files: Files, title: str) -> Figure:
     bottom.plot(time_ps, rows[:, 5], "C3", lw=0.7)
     bottom.set(xlabel="time (ps)", ylabel="temperature (K)")
     return figure
+
+
+def warmed(
+    velocities: np.ndarray, positions: np.ndarray, masses: np.ndarray, temperature: float
+) -> np.ndarray:
+    """Velocities (A, 3) at a minimum such that a run without a bath has the temperature later on.
+
+    Half of the kinetic energy there is on its way into the springs.
+    """
+    kinetic = np.sum(masses[:, None] * velocities**2) / 2
+    wanted = degrees(positions) * units.kB * temperature
+    return velocities * np.sqrt(wanted / kinetic)
 
 
 def identity(potential: Potential, args: argparse.Namespace) -> str:
@@ -308,9 +332,9 @@ def run(potential: Potential, args: argparse.Namespace) -> None:
             positions = start
         else:
             positions = relax(energy, start)
-        # Half of the kinetic energy goes into the springs within a few femtoseconds.
-        doubled = args.temperature if bath is not None else 2 * args.temperature
-        velocities = thermal_velocities(positions, masses, doubled, args.seed)
+        velocities = thermal_velocities(positions, masses, args.temperature, args.seed)
+        if bath is None:
+            velocities = warmed(velocities, positions, masses, args.temperature)
         if potential.exact:
             state = integrator.start(positions, velocities, args.seed)
         else:
@@ -318,7 +342,7 @@ def run(potential: Potential, args: argparse.Namespace) -> None:
             state = start_at(positions, velocities, forces[0], args.seed)
         files.begin()
         save_state(files.checkpoint, state, told)
-    bar, began, first = Bar(), time.perf_counter(), int(state.step)
+    bar, marks = Bar(), [(time.perf_counter(), int(state.step))]
     if args.integrator == "ase":
         through = ase_pieces(potential, integrator, state, args.steps, args.every)
     else:
@@ -328,10 +352,9 @@ def run(potential: Potential, args: argparse.Namespace) -> None:
         save_state(files.checkpoint, state, told)
         kelvin = temperature_of(np.asarray(record.kinetic), degrees(record.positions[0])).mean()
         bar("steps", int(state.step), args.steps, f"{kelvin:.0f} K")
-    seconds, made = time.perf_counter() - began, int(state.step) - first
+        marks.append((time.perf_counter(), int(state.step)))
     report(potential, files, args)
-    if made:
-        print(f"{1e6 * seconds / made:.1f} µs per step, compilation and files included")
+    print(speed(marks))
     terms = " + ".join(potential.model.terms)
     picture(files, f"{potential.facts.get('molecule')}: {terms}").savefig(files.picture, dpi=150)
     print(f"trajectory, log, picture: {files.folder}/")
