@@ -147,17 +147,21 @@ def plus_minus(values: list[float], digits: int) -> str:
 def comparisons(
     records: Records, frames: int, candidate: str = HYBRID
 ) -> dict[tuple[str, str], Comparison]:
-    """(quantity, family) -> the candidate against that family, over the seeds of both."""
+    """(quantity, family) -> the candidate against that family, over the seeds of both.
+
+    A family that has no seeds in common with it is left out.
+    """
     found = {}
-    ours = of(records, candidate, frames)
+    ours = {one["seed"]: one for one in of(records, candidate, frames)}
     for family in FAMILIES:
-        theirs = of(records, family, frames)
-        if family == candidate or len(theirs) < 2:
+        theirs = {one["seed"]: one for one in of(records, family, frames)}
+        both = sorted(ours.keys() & theirs.keys())
+        if family == candidate or len(both) < 2:
             continue
         for quantity in ("force RMSE", "frequencies"):
             pairs = [
-                (quantity_of(a, quantity), quantity_of(b, quantity))
-                for a, b in zip(ours, theirs, strict=True)
+                (quantity_of(ours[seed], quantity), quantity_of(theirs[seed], quantity))
+                for seed in both
             ]
             known = [pair for pair in pairs if None not in pair]
             if len(known) > 1:

@@ -98,10 +98,16 @@ def stability(found: Stability) -> Figure:
     axes = figure.subplots()
     # A broken bond is off the scale; what matters is that it is, and when.
     shown = np.minimum(found.worst, 3 * MARGIN)
-    for number, worst in enumerate(shown):
-        colour, style = (RED, "--") if worst[-1] > MARGIN else (BLUE, "-")
-        axes.plot(found.times / 1e3, worst, color=colour, ls=style, lw=1.2, alpha=0.8,
-                  label="_" if number else "worst bond of a run so far")  # fmt: skip
+    looks = {
+        False: (BLUE, "-", "worst bond of a run so far"),
+        True: (RED, "--", "worst bond of a broken run"),
+    }
+    for worst in shown:
+        colour, style, _ = looks[bool(worst[-1] > MARGIN)]
+        axes.plot(found.times / 1e3, worst, color=colour, ls=style, lw=1.2, alpha=0.8)
+    for broken in sorted(set((shown[:, -1] > MARGIN).tolist())):
+        colour, style, words = looks[broken]
+        axes.plot([], [], color=colour, ls=style, label=words)
     axes.axhline(0, color=GREY, lw=1.5, label="edge of the trained range")
     axes.axhline(MARGIN, color=BLACK, lw=1.8, ls=":", label=f"broken: {MARGIN:g} Å beyond")
     reach = max(shown.max(), MARGIN) - min(shown.min(), 0)

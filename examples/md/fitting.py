@@ -289,7 +289,7 @@ def _solve_kernel(model: Model, train: Frames, report: Report) -> tuple[Params, 
 
 def _note(run: Run, loss: Loss, validation: Sample, now: float) -> float:
     """Offers the weights; returns the validation loss."""
-    there = float(loss.mean(run.flat, validation))
+    there = float(loss.mean(run.flat, validation, jax.random.key(len(run.history))))
     if not np.isfinite(now + there):
         raise MDError(
             f"the loss became {now} on training and {there} on validation frames in stage "
@@ -307,13 +307,13 @@ def _words(now: float, there: float) -> str:
 def _solve_linear(
     loss: Loss, training: Sample, validation: Sample, run: Run, report: Report, keep: Keep
 ) -> None:
-    """Linear weights at their least squares."""
-    if loss.linear.any():
+    """Linear weights at their least squares, where values are exact."""
+    if loss.linear.any() and loss.model.exact:
         _, slope, hessian = map(np.asarray, loss.equations(run.flat, training))
         of = np.flatnonzero(loss.linear)
         matrix = hessian[np.ix_(of, of)]
         run.flat[of] += _step(matrix, slope[of], ROUNDING * np.diag(matrix))
-    now = float(loss.mean(run.flat, training))
+    now = float(loss.mean(run.flat, training, jax.random.key(0)))
     report("linear", 1, 1, _words(now, _note(run, loss, validation, now)))
 
 

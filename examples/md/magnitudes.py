@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from frames import Frames
 
 LENGTHS = 0.55, 1.5
-"""Of nearest neighbours over the sum of covalent radii, the median: what is in Å lies between."""
+"""Of nearest neighbours over the sum of covalent radii: what is in Å lies between."""
 STIFFNESS = {True: (2.5, 75.0), False: (1.05, 170.0)}
 """eV/Å² of a bond, with a hydrogen in it or without; KH has 3.5, HF 60, Li2 1.6, N2 143."""
 STRETCHED = 1.2
@@ -35,8 +35,8 @@ NEAR = 0.3
 """Å, how far from its relaxed length a bond is looked at."""
 SLOPES = 0.6, 1.65
 """Of labelled energies over those that the forces tell: what is consistent lies between."""
-FEWEST = 8
-"""Frames, below which forces and energies are not judged."""
+FEWEST, ENOUGH = 8, 20
+"""Frames, below which forces are not judged, nor energies."""
 DECIDED = 0.8
 """The correlation, above which a slope is believed."""
 
@@ -65,6 +65,7 @@ def check_units(frames: Frames, source: str) -> None:
     _check_lengths(frames, source)
     if len(frames) >= FEWEST:
         _check_forces(frames, source)
+    if len(frames) >= ENOUGH:
         _check_energies(frames, source)
 
 
@@ -87,7 +88,7 @@ def _check_lengths(frames: Frames, source: str) -> None:
     relative = r / _radii(frames.symbols)
     near = [relative[:, [k in pair for pair in pairs(len(frames.symbols))]].min(axis=1)
             for k in range(len(frames.symbols))]  # fmt: skip
-    typical = float(np.median(near))
+    typical = float(np.quantile(near, 0.25))  # of frames that are taken apart, the nearer
     if LENGTHS[0] < typical < LENGTHS[1]:
         return
     unit = "bohr" if typical > LENGTHS[1] else "nm"

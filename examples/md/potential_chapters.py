@@ -134,13 +134,18 @@ def by_shots(potential: Potential, data: Data, plan: Plan, seed: int, report: Re
     noise = shots.with_noise(potential, data.test[: plan.noisy].positions)
     report("noise", 1, 1, shots.MACHINE)
     size = 1e3 * float(np.sqrt(np.mean(data.test.forces**2)))
+    needed = found.needed(own)
+    there = (
+        f"comes down to it at some {about(needed)} shots"
+        if needed > found.shots[0]
+        else "is below it at all of these"
+    )
     said = [
         f"With {about(found.shots[0])} shots of each expectation value the forces of "
         f"{counted(plan.frames, 'frame')} are off by {found.errors[0]:.3g} meV/Å, with "
         f"{about(found.shots[-1])} by {found.errors[-1]:.3g} meV/Å: as shots to the power "
-        f"{found.slope:.2f}, where independent shots make it -0.5. It comes down to the "
-        f"potential's own error on the test trajectories, {own:.3g} meV/Å, at some "
-        f"{about(found.needed(own))} shots.",
+        f"{found.slope:.2f}, where independent shots make it -0.5. The potential's own error on "
+        f"the test trajectories is {own:.3g} meV/Å; the error by shots {there}.",
         f"The noise of {shots.MACHINE}, without shots and without any mitigation, changes forces "
         f"by {noise:.3g} meV/Å, that is {100 * noise / size:.2g} % of their root mean square of "
         f"{size:.0f} meV/Å.",

@@ -64,6 +64,11 @@ class Model:
         self.pairwise = all(term.PAIRWISE for term in self.terms.values())
         self.quantum = any(term.QUANTUM for term in self.terms.values())
 
+    @property
+    def exact(self) -> bool:
+        """Whether values are exact: no shots, no noise, or no backend that is asked."""
+        return not self.quantum or resolve(self.backend).exact
+
     def initial(self, seed: int) -> Params:
         """First weights: those of each term under its name, and "constant"."""
         rng = np.random.default_rng(seed)
@@ -203,8 +208,8 @@ class Potential:
 
     @property
     def exact(self) -> bool:
-        """Whether values are exact: no shots, no noise, or no backend that is asked."""
-        return not self.model.quantum or resolve(self.model.backend).exact
+        """Whether energies and forces are exact, or estimates."""
+        return self.model.exact
 
     def save(self, path: str | Path) -> None:
         """Writes the potential as JSON, digits and all; the backend's name only, never its secrets.

@@ -85,7 +85,7 @@ def chapters(
     return [headline, against, predictions, *others, ablations, *moving]
 
 
-def introduction(potential: Potential, args: argparse.Namespace) -> list[str]:
+def introduction(potential: Potential, records: Records, args: argparse.Namespace) -> list[str]:
     """What the page is about."""
     facts, molecule = potential.facts, MOLECULES.get(str(potential.facts.get("molecule")))
     name = molecule.title if molecule else "".join(potential.symbols)
@@ -93,11 +93,14 @@ def introduction(potential: Potential, args: argparse.Namespace) -> list[str]:
         f"The potential {args.potential.name}: {name} by {' + '.join(potential.model.terms)}, "
         f"{facts.get('parameters', potential.model.count())} weights, fitted to "
         f"{facts.get('frames', 'unknown')} frames. Runs here have the seed {args.seed}.",
-        f"The comparison of models is on {MOLECULES[MOLECULE].title}, as PROTOCOL.md says; its "
-        f"fits are those of {args.comparison.name}.",
         "Accuracy is 100 - relative force RMSE (%): the root mean square error of all force "
         "components over their root mean square.",
     ]
+    if records:
+        found.append(
+            f"The comparison of models is on {MOLECULES[MOLECULE].title}, as PROTOCOL.md says; its "
+            f"{len(records)} fits are those of {args.comparison.name}."
+        )
     if args.quick:
         found.append(
             "This page was made with --quick: its runs are too short for what is said to mean "
@@ -130,7 +133,7 @@ def main() -> None:
         found = chapters(potential, data, records, plan, args.seed, bar)
         bar.close()
         title = f"What the potential {args.potential.stem} can do"
-        path = write(args.output, title, introduction(potential, args), found)
+        path = write(args.output, title, introduction(potential, records, args), found)
         print(f"report: {path}")
 
 

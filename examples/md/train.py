@@ -83,7 +83,7 @@ def trained(
     """
     model, train, valid = prepared(config)
     backend = resolve(config.backend)
-    if config.training.polish and not backend.exact and model.quantum:
+    if config.training.polish and not model.exact:
         raise MDError(
             f"[training] polish compares values to many digits, but the backend {backend.kind} is "
             "noisy. Set polish = 0 and steps, of Adam, instead (--polish 0 --steps 200)"

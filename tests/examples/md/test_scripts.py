@@ -1,8 +1,10 @@
 """Training, evaluation, tuning and comparison as scripts, from data to figures."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import compare
 import comparison
@@ -10,8 +12,9 @@ import numpy as np
 import pytest
 import scripts
 import train
+import tune
 from configuration import parse
-from families import FAMILIES, SIZES
+from families import FAMILIES, FITTED, SIZES
 from frames import write
 from hydronium import SYMBOLS, frames
 from potentials import load
@@ -189,31 +192,57 @@ def test_a_backend_with_shots_trains_by_adam_alone(folder: Path):
 # The comparison
 
 
+@pytest.fixture
+def small_families(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """Families as they are, but of small models, whose code is compiled in a second."""
+    small = {
+        "polynomial": {"polynomial": {"degree": 2}},
+        "hybrid": {"polynomial": {"degree": 1}, "circuit": {"layers": 1}},
+    }
+    for name, model in small.items():
+        monkeypatch.setitem(FAMILIES, name, replace(FAMILIES[name], model=model, space=FITTED))
+    return (*small, "kernel")
+
+
 @pytest.mark.slow
-def test_tuning_and_comparison_go_through_and_go_on(folder: Path):
-    names = ("polynomial", "kernel", "hybrid")
-    told = printed(
-        "tune", "--quick", "--data", "data", "--output", "t.json", "--families", *names,
-        "--workers", "2",
-    )  # fmt: skip
-    assert "t.json" in told and set(frozen(Path("t.json"))) == set(names)
-    quick = ("--quick", "--tuned", "t.json", "--data", "data", "--output", "r.jsonl")
-    told = printed("compare", *quick, "--workers", "2")
-    for name in names:
-        assert FAMILIES[name].title in told
-    assert "force RMSE, hybrid against" in told and "Wilcoxon p" in told
+def test_tuning_and_comparison_go_through_and_go_on(
+    small_families: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    def told(script: ModuleType, *arguments: str) -> str:
+        monkeypatch.setattr("sys.argv", [script.__name__, "--quick", "--data", "data", *arguments])
+        script.main()
+        return capsys.readouterr().out
+
+    families = ("--families", *small_families)
+    assert "the best of 2: t.json" in told(tune, "--output", "t.json", *families)
+    assert set(frozen(Path("t.json"))) == set(small_families)
+    arguments = ("--tuned", "t.json", "--output", "r.jsonl")
+    printed_ = told(compare, *arguments)
+    assert all(FAMILIES[name].title in printed_ for name in small_families)
+    assert "force RMSE, hybrid against kernel" in printed_ and "Wilcoxon p" in printed_
     lines = Path("r.jsonl").read_text().splitlines()
     assert len(lines) == 6
     # A run that was stopped in the midst of a line goes on, and fits only what is missing.
     Path("r.jsonl").write_text("\n".join(lines[:4]) + '\n{"name": "po')
-    assert printed("compare", *quick).splitlines()[-1] == "fits: r.jsonl"
+    fitted = []
+    fit = comparison.fitted
+    monkeypatch.setattr(
+        comparison, "fitted", lambda job, *rest: (fitted.append(job.name), fit(job, *rest))[1]
+    )
+    assert told(compare, *arguments).splitlines()[:5] == printed_.splitlines()[:5]
     again = Path("r.jsonl").read_text().splitlines()
-    assert again[:4] == lines[:4] and len(again) == 6
-    errors = [
-        {one["name"]: one["test"]["force_rmse"] for one in map(json.loads, found)}
-        for found in (lines, again)
-    ]
-    assert errors[0] == pytest.approx(errors[1], rel=1e-8)
+    assert again[:4] == lines[:4] and len(again) == 6 and len(fitted) == 2
+
+
+@pytest.mark.slow
+def test_fits_are_made_side_by_side():
+    quick = ("--quick", "--data", "data", "--workers", "2", "--families", "kernel")
+    assert "kernel on inverse distances" in printed("tune", *quick, "--output", "t.json")
+    told = printed("compare", *quick, "--tuned", "t.json", "--output", "r.jsonl")
+    assert told.splitlines()[-1] == "fits: r.jsonl"
+    assert len(Path("r.jsonl").read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize("name", [n for n, f in FAMILIES.items() if f.role != "strong"])
