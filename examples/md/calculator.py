@@ -29,7 +29,7 @@ class HybridCalculator(Calculator):
 
     On a backend with shots, results are means of `repeats` independent estimates, and there are
     "energy_error" and "forces_error", their standard errors. They are drawn anew at every geometry,
-    from `seed` and the number of the evaluation.
+    from `seed` and the number of the evaluation; other seeds share none of the draws.
 
     Args:
         potential: a Potential, or the file of one.
@@ -85,17 +85,17 @@ class HybridCalculator(Calculator):
                 "the potential is for one molecule in vacuum, but the atoms are periodic. Set "
                 "atoms.pbc = False"
             )
-        order = matching(self.potential.symbols, tuple(self.atoms.get_chemical_symbols()))
-        positions = self.atoms.positions[order]
-        if not np.isfinite(positions).all():
+        symbols = tuple(self.atoms.get_chemical_symbols())
+        order = matching(self.potential.symbols, symbols)
+        if not np.isfinite(self.atoms.positions).all():
             raise MDError("positions must be finite numbers in Å, got nan or inf")
-        check_overlap(self.potential.symbols, positions, "geometry")
-        self._warn_outside(positions)
+        check_overlap(symbols, self.atoms.positions, "geometry")
+        positions = self.atoms.positions[order]
+        self._warn_outside(positions, order)
         back = np.argsort(order)
         if self.noisy:
-            found = self.potential.estimates(
-                positions[None], self.seed + self.evaluations, self.repeats
-            )
+            drawn = draws_of(self.seed, self.evaluations)
+            found = self.potential.estimates(positions[None], drawn, self.repeats)
             energies, forces = found.energies, found.forces
             self.results["energy_error"] = float(found.energy_errors[0])
             self.results["forces_error"] = found.force_errors[0][back]
@@ -105,8 +105,11 @@ class HybridCalculator(Calculator):
         self.results["energy"] = self.results["free_energy"] = float(energies[0])
         self.results["forces"] = forces[0][back]
 
-    def _warn_outside(self, positions: np.ndarray) -> None:
-        """Warns where the atoms leave the trained range, not while they stay outside."""
+    def _warn_outside(self, positions: np.ndarray, order: np.ndarray) -> None:
+        """Warns where the atoms leave the trained range, not while they stay outside.
+
+        Positions (A, 3) are in the potential's order; `order` (A,) has their numbers as given.
+        """
         outside = self.potential.spread.outside(positions)
         before, self.extrapolation = self.extrapolation, float(outside.max())
         if self.extrapolation > 0 and before == 0:
@@ -115,12 +118,19 @@ class HybridCalculator(Calculator):
             distance = float(np.linalg.norm(positions[i] - positions[j]))
             spread, symbols = self.potential.spread, self.potential.symbols
             warnings.warn(
-                f"the distance {symbols[i]}-{symbols[j]} of {distance:.3f} Å is "
+                f"the distance of atoms {order[i]} ({symbols[i]}) and {order[j]} ({symbols[j]}), "
+                f"{distance:.3f} Å, is "
                 f"{self.extrapolation:.3f} Å outside of what the potential was trained on, "
                 f"{spread.low[worst]:.3f} to {spread.high[worst]:.3f} Å: its energy is a guess",
                 ExtrapolationWarning,
                 stacklevel=4,
             )
+
+
+def draws_of(seed: int, evaluation: int) -> int:
+    """The seed of one evaluation: a sum of both would give neighbouring seeds the same draws."""
+    (word,) = np.random.SeedSequence([seed, evaluation]).generate_state(1, np.uint64)
+    return int(word >> np.uint64(1))  # JAX takes 63 bits
 
 
 def matching(wanted: tuple[str, ...], given: tuple[str, ...]) -> np.ndarray:

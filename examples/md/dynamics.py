@@ -141,11 +141,13 @@ class Integrator:
     friction: float = 0.01
 
     def __post_init__(self) -> None:
-        if not self.timestep > 0:
-            raise MDError(f"the timestep must be positive, got {self.timestep} fs")
-        if self.temperature is not None and not (self.temperature >= 0 and self.friction > 0):
+        if not 0 < self.timestep < np.inf:
+            raise MDError(f"the timestep must be positive and finite, got {self.timestep} fs")
+        if self.temperature is not None and not (
+            0 <= self.temperature < np.inf and 0 < self.friction < np.inf
+        ):
             raise MDError(
-                "a bath needs a temperature of at least 0 K and a positive friction, got "
+                "a bath needs a finite temperature of at least 0 K and a positive friction, got "
                 f"{self.temperature} K and {self.friction} 1/fs"
             )
 
@@ -231,7 +233,7 @@ def load_state(path: Path, told: str) -> State:
     try:
         with np.load(path, allow_pickle=False) as found:
             arrays = dict(found)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise MDError(f"{path} cannot be read as a checkpoint: {error}") from error
     if str(arrays.pop("told", "")) != told:
         raise MDError(

@@ -5,8 +5,9 @@
     python examples/md/generate.py --quick --output /tmp/data  # a few frames by Hartree-Fock
 
 Training, validation, test and far frames are of trajectories each, with seeds of their own; far is
-at 1000 K, which nothing is trained on. A file's frames are in an order such that the first n are a
-sample of all temperatures. Labelled frames are kept as they come: a run that was stopped goes on.
+at 1000 K, which nothing is trained on. Of LiH, bond lengths are drawn instead. A file's frames are
+in an order such that the first n are a sample of all temperatures. Labelled frames are kept as they
+come: a run that was stopped goes on.
 Beside them comes <molecule>_reference.json, the level's own geometry and harmonic frequencies.
 """
 
@@ -15,6 +16,7 @@ import hashlib
 import json
 import os
 from concurrent.futures import ProcessPoolExecutor
+from math import nan
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -33,15 +35,14 @@ from sampling import trajectory
 from terminal import Bar, in_one_line
 
 Baths = dict[float, int]
-"""Temperature in K -> frames."""
+"""Temperature in K -> frames; nan for none."""
+
+STRETCHES, FARTHER = (0.7, 1.7), (0.6, 0.7)
+"""Of a diatomic molecule's start: between which its bond lengths are drawn, without any bath; and
+those of its far frames. GFN2-xTB has the bond of LiH 0.2 Å shorter than coupled clusters do."""
 
 PLANS: dict[str, dict[str, Baths]] = {
-    "lih": {
-        "train": {300: 25, 1000: 25},
-        "valid": {300: 10, 1000: 10},
-        "test": {300: 25, 1000: 25},
-        "far": {2000: 25},
-    },
+    "lih": {"train": {nan: 50}, "valid": {nan: 20}, "test": {nan: 50}, "far": {nan: 20}},
     "h2o": {
         "train": {300: 150, 600: 150},
         "valid": {300: 40, 600: 40},
@@ -76,12 +77,26 @@ def sampled(
         # A stream of random numbers of its own for every part and bath.
         digits = hashlib.sha256(f"{molecule.name} {part} {number} {seed}".encode()).digest()[:4]
         own = int.from_bytes(digits, "big")
+        if np.isnan(temperature):
+            span = FARTHER if part == "far" else STRETCHES
+            positions.append(stretched(molecule, span, count, own))
+            temperatures.append(np.full(count, nan))
+            continue
         report = lambda done, t=temperature, n=count: bar(f"{part} {t:.0f} K", done, n)  # noqa: E731
         positions.append(trajectory(molecule, temperature, count, own, report))
         temperatures.append(np.full(count, float(temperature)))
     order = np.random.default_rng([seed, 3]).permutation(sum(baths.values()))
     r = np.concatenate(positions)[order]
     return np.round(r, DIGITS), np.concatenate(temperatures)[order]
+
+
+def stretched(molecule: Molecule, span: tuple[float, float], count: int, seed: int) -> np.ndarray:
+    """(count, 2, 3) positions in Å of a diatomic molecule, its lengths drawn evenly of a span."""
+    first, second = np.array(molecule.start)
+    factors = np.random.default_rng(seed).uniform(*span, count)
+    return np.stack(
+        [np.broadcast_to(first, (count, 3)), first + np.outer(factors, second - first)], 1
+    )
 
 
 def label(job: tuple[str, str, list[list[float]]]) -> tuple[float, list[list[float]]]:

@@ -15,6 +15,8 @@ Forces estimated from shots heat: without a bath such a run starts with --accept
 import argparse
 import csv
 import hashlib
+import math
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -25,6 +27,8 @@ import ase.io
 import numpy as np
 from accuracy import relax
 from ase import Atoms, units
+from ase.md.md import MolecularDynamics
+from calculator import REPEATS, HybridCalculator
 from command_line import first_seed
 from dynamics import (
     Integrator,
@@ -50,6 +54,8 @@ CHUNK = 50
 """Kept frames between checkpoints."""
 BROKEN = 3.0
 """Å beyond the trained range at which a molecule has come apart."""
+ROUNDING = 1e-9
+"""eV/Å; smaller standard errors are those of adding up."""
 COLUMNS = "step", "time_fs", "potential_ev", "kinetic_ev", "total_ev", "temperature_k", "outside_a"
 
 
@@ -76,17 +82,22 @@ class Files:
         return self.folder / "run.png"
 
     def begin(self) -> None:
-        """Empty files, with the log's head."""
+        """Empty files, with the log's head, and no checkpoint, which would be of another run."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.checkpoint.unlink(missing_ok=True)
         self.trajectory.write_text("")
         self.log.write_text(",".join(COLUMNS) + "\n")
 
-    def truncate(self, step: int, atoms: int) -> None:
-        """Takes off what came after a step: a killed run may have written past its checkpoint."""
-        kept = [line for line in self.log.read_text().splitlines()[1:] if _whole(line, step)]
-        self.log.write_text("\n".join([",".join(COLUMNS), *kept]) + "\n")
-        lines = self.trajectory.read_text().splitlines(keepends=True)
-        self.trajectory.write_text("".join(lines[: len(kept) * (atoms + 2)]))
+    def truncate(self, step: int, frames: int, atoms: int) -> None:
+        """Takes off what came after a step: a killed run may have written past its checkpoint.
+
+        Files are cut in place, so that another kill finds all that is to be kept.
+
+        Raises:
+            MDError: they hold fewer frames than were kept by that step.
+        """
+        _cut(self.log, 1 + frames, frames, step)
+        _cut(self.trajectory, frames * (atoms + 2), frames, step)
 
     def rows(self) -> np.ndarray:
         """(T, 7) the log."""
@@ -95,10 +106,27 @@ class Files:
         return np.array(found, float).reshape(-1, len(COLUMNS))
 
 
-def _whole(line: str, step: int) -> bool:
-    """Whether a line of the log is complete, and of this step or before."""
-    parts = line.split(",")
-    return len(parts) == len(COLUMNS) and int(parts[0]) <= step
+def _cut(path: Path, lines: int, frames: int, step: int) -> None:
+    """Cuts a file after so many lines."""
+    try:
+        content = path.read_bytes().splitlines(keepends=True)[:lines]
+    except OSError as error:
+        raise MDError(f"{path} cannot be read: {error}. Run again without --restart") from error
+    if len(content) < lines or (content and not content[-1].endswith(b"\n")):
+        raise MDError(
+            f"{path} lacks some of the {frames} frames that the checkpoint has at step {step}. "
+            "Put the file back, or run again without --restart"
+        )
+    os.truncate(path, sum(map(len, content)))
+
+
+def apart(step: int, found: str) -> MDError:
+    """The error of a run that cannot go on."""
+    return MDError(
+        f"after {step} steps {found}: the molecule has come apart. What came before and a "
+        "checkpoint are kept. Take a shorter timestep or a lower temperature, or train on frames "
+        "of such geometries"
+    )
 
 
 def pieces(
@@ -113,9 +141,11 @@ def pieces(
 def ase_pieces(
     potential: Potential, integrator: Integrator, state: State, steps: int, every: int
 ) -> Iterator[tuple[State, Record]]:
-    """The same by ASE, step by step; random numbers are those of the state's key and step."""
-    from calculator import HybridCalculator
+    """The same by ASE, step by step; random numbers are those of the state's key and step.
 
+    Raises:
+        MDError: the calculator refuses where the molecule went.
+    """
     atoms = Atoms(potential.symbols, positions=np.asarray(state.positions))
     atoms.set_masses(integrator.masses)
     atoms.set_velocities(np.asarray(state.velocities))
@@ -129,7 +159,10 @@ def ase_pieces(
                 number = int(state.step)
                 if integrator.temperature is not None:
                     dynamics.rng = _ase_rng(state, number)
-                dynamics.step()
+                try:
+                    dynamics.step()
+                except MDError as error:
+                    raise apart(number + 1, f"the calculator says: {error}") from error
                 state = _ase_state(atoms, state, number + 1)
             # As a restart does: ASE keeps momenta, whose rounding must be the same in both.
             atoms.set_velocities(state.velocities)
@@ -140,7 +173,7 @@ def ase_pieces(
         yield state, Record(*(np.array(part) for part in zip(*kept, strict=True)))
 
 
-def _ase_dynamics(atoms: Atoms, integrator: Integrator, state: State) -> object:
+def _ase_dynamics(atoms: Atoms, integrator: Integrator, state: State) -> MolecularDynamics:
     from ase.md.langevin import Langevin
     from ase.md.verlet import VelocityVerlet
 
@@ -170,25 +203,30 @@ def _ase_state(atoms: Atoms, before: State, step: int) -> State:
     )  # fmt: skip
 
 
-def append(files: Files, potential: Potential, record: Record, timestep: float) -> None:
-    """Adds what was kept to trajectory and log.
+def append(
+    files: Files, potential: Potential, record: Record, timestep: float, freedom: int
+) -> None:
+    """Adds what was kept to trajectory and log; temperatures are of so many degrees of freedom.
 
     Raises:
-        MDError: the molecule has come apart, or the energy is not finite.
+        MDError: the molecule has come apart, or the energy is not finite; what came before is
+            added.
     """
-    freedom = degrees(np.asarray(record.positions[0]))
     kelvin = temperature_of(np.asarray(record.kinetic), freedom)
-    images, rows = [], []
+    images: list[Atoms] = []
+    rows: list[list[float]] = []
+    broken = None
     for k, step in enumerate(np.asarray(record.step)):
         positions, total = np.asarray(record.positions[k]), float(record.total[k])
         outside = potential.spread.excess(positions)
-        if not np.isfinite(total) or outside > BROKEN:
-            raise MDError(
-                f"after {int(step)} steps the energy is {total:.3f} eV, and a distance "
-                f"{outside:.2f} Å outside of what was trained on: the molecule has come apart. "
-                f"{files.folder} holds the run up to there. Take a shorter timestep or a lower "
-                "temperature, or train on frames of such geometries"
+        # Not the other way round: distances that are no numbers are no excess.
+        if not (np.isfinite(total) and outside <= BROKEN):
+            broken = apart(
+                int(step),
+                f"the energy is {total:.3f} eV, and a distance {outside:.2f} Å outside of what "
+                "was trained on",
             )
+            break
         image = Atoms(potential.symbols, positions=positions)
         image.set_velocities(np.asarray(record.velocities[k]))
         image.info = {"time_fs": float(step) * timestep, "energy_ev": float(record.potential[k])}
@@ -197,29 +235,36 @@ def append(files: Files, potential: Potential, record: Record, timestep: float) 
             int(step), float(step) * timestep, float(record.potential[k]),
             float(record.kinetic[k]), total, float(kelvin[k]), outside,
         ])  # fmt: skip
-    ase.io.write(files.trajectory, images, format="extxyz", append=True)
+    if images:
+        ase.io.write(files.trajectory, images, format="extxyz", append=True)
     with files.log.open("a", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
+    if broken:
+        raise broken
 
 
 def warn_of_noise(potential: Potential, positions: np.ndarray, args: argparse.Namespace) -> None:
     """Says what forces out of shots do to a run; refuses one without a bath.
 
     An error of variance s² of the force on an atom, drawn anew at every step, gives it s² dt / 2m
-    of kinetic energy per unit of time and direction.
+    of kinetic energy per unit of time and direction. The forces of a run are the calculator's:
+    means of REPEATS estimates. Noise without shots, of a machine's model, is always the same: its
+    forces are those of another energy, which is conserved.
 
     Raises:
         MDError: there is no bath, and that has not been accepted.
     """
-    found = potential.estimates(positions[None], args.seed, 8)
-    single = found.force_errors[0] * np.sqrt(8)
+    found = potential.estimates(positions[None], args.seed, REPEATS)
+    errors = found.force_errors[0]
+    if errors.max() < ROUNDING:
+        return
     dt, masses = args.timestep * units.fs, masses_of(potential.symbols)
-    heating = float(np.sum(single**2 / masses[:, None])) * dt / 2  # eV per unit of time
+    heating = float(np.sum(errors**2 / masses[:, None])) * dt / 2  # eV per unit of time
     per_ps = heating * 1e3 * units.fs * 1e3 / len(masses)  # meV/atom/ps
-    size = float(np.sqrt(np.mean(found.forces**2 + single**2)))
+    size, error = (float(np.sqrt(np.mean(part**2))) for part in (found.forces, errors))
     words = (
-        f"forces on this backend are estimates, with standard errors of {single.mean():.3f} eV/Å "
-        f"(forces here: {size:.3f}); they heat by some {per_ps:.3g} meV/atom/ps"
+        f"forces on this backend are means of {REPEATS} estimates, with standard errors of "
+        f"{error:.3g} eV/Å (forces here: {size:.3g}); they heat by some {per_ps:.3g} meV/atom/ps"
     )
     print(f"warning: {words}", file=sys.stderr)
     if args.ensemble == "nve" and not args.accept_noise:
@@ -319,14 +364,20 @@ def run(potential: Potential, args: argparse.Namespace) -> None:
     energy = potential.energy_fn()
     bath = None if args.ensemble == "nve" else args.temperature
     integrator = Integrator(energy, masses, args.timestep, bath, args.friction)
+    name = str(potential.facts.get("molecule"))
+    if name not in MOLECULES:
+        raise MDError(
+            f"the potential is of {name}, but the molecules known here are "
+            f"{', '.join(MOLECULES)}. Write its line in molecules.py"
+        )
+    start = np.array(MOLECULES[name].start)
+    # A bath moves and turns the whole molecule too.
+    freedom = degrees(start) if bath is None else start.size
     if args.restart:
         state = load_state(files.checkpoint, told)
-        files.truncate(int(state.step), len(masses))
+        made = int(state.step)
+        files.truncate(made, made // args.every, len(masses))
     else:
-        name = str(potential.facts.get("molecule"))
-        start = np.array(MOLECULES[name].start) if name in MOLECULES else None
-        if start is None:
-            raise MDError(f"the potential is of no molecule that is known here: {name}")
         if not potential.exact:
             warn_of_noise(potential, start, args)
             positions = start
@@ -347,12 +398,15 @@ def run(potential: Potential, args: argparse.Namespace) -> None:
         through = ase_pieces(potential, integrator, state, args.steps, args.every)
     else:
         through = pieces(integrator, state, args.steps, args.every)
-    for state, record in through:
-        append(files, potential, record, args.timestep)
-        save_state(files.checkpoint, state, told)
-        kelvin = temperature_of(np.asarray(record.kinetic), degrees(record.positions[0])).mean()
-        bar("steps", int(state.step), args.steps, f"{kelvin:.0f} K")
-        marks.append((time.perf_counter(), int(state.step)))
+    try:
+        for state, record in through:
+            append(files, potential, record, args.timestep, freedom)
+            save_state(files.checkpoint, state, told)
+            kelvin = temperature_of(np.asarray(record.kinetic), freedom).mean()
+            bar("steps", int(state.step), args.steps, f"{kelvin:.0f} K")
+            marks.append((time.perf_counter(), int(state.step)))
+    finally:
+        bar.close()
     report(potential, files, args)
     print(speed(marks))
     terms = " + ".join(potential.model.terms)
@@ -382,10 +436,12 @@ def main() -> None:
     if args.quick:
         args.steps, args.every = 40, 2
     for name in ("temperature", "timestep", "friction", "steps", "every"):
-        if not getattr(args, name) > 0:
-            parser.error(f"--{name} must be above 0, got {getattr(args, name)}")
+        if not 0 < getattr(args, name) < math.inf:
+            parser.error(f"--{name} must be finite and above 0, got {getattr(args, name)}")
     if args.steps % args.every:
         parser.error(f"--steps {args.steps} is no multiple of --every {args.every}")
+    if args.output.exists() and not args.output.is_dir():
+        parser.error(f"--output {args.output} is no folder")
     with in_one_line(parser):
         run(load(args.potential, args.backend), args)
 

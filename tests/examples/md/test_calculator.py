@@ -3,6 +3,7 @@
 import warnings
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from ase import Atoms, units
@@ -120,6 +121,14 @@ def test_it_warns_once_for_every_excursion(calculator: HybridCalculator):
     assert "Å outside of what the potential was trained on" in str(caught[0].message)
 
 
+def test_a_warning_names_the_atoms_as_they_were_given():
+    molecule = atoms(HybridCalculator(trained()), (3, 1, 0, 2))  # H H O H
+    molecule.positions[1] *= 1.3
+    expected = molecule.get_distance(1, 2)
+    with pytest.warns(ExtrapolationWarning, match=rf"2 \(O\) and 1 \(H\), {expected:.3f} Å"):
+        molecule.get_forces()
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
@@ -128,6 +137,8 @@ def test_it_warns_once_for_every_excursion(calculator: HybridCalculator):
         (Atoms("OH3", START, pbc=True, cell=[9] * 3), "the atoms are periodic. Set atoms.pbc"),
         (Atoms("OH3", START * np.nan), "must be finite numbers in Å, got nan or inf"),
         (Atoms("OH3", START * 0.2), "geometry: atoms 0 .O. and 1 .H. overlap"),
+        # Numbered as given, not as trained on.
+        (Atoms("HHHO", START[[1, 2, 3, 0]] * 0.2), "geometry: atoms 0 .H. and 3 .O. overlap"),
     ],
 )
 def test_other_atoms_are_refused(given: Atoms, sentence: str, calculator: HybridCalculator):
@@ -178,6 +189,43 @@ def test_draws_are_those_of_the_seed_and_the_evaluation():
     one, again, other = (atoms(sampled(seed)).get_forces() for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, again)
     assert np.abs(one - other).max() > 1e-6
+
+
+class Shaken(Potential):
+    """A potential whose forces have normal errors of 0.1 eV/Å, drawn by the key as shots are."""
+
+    exact = False
+
+    def energy_and_forces(self, positions, key=None):
+        energies, forces = super().energy_and_forces(positions, key)
+        return energies, forces + 0.1 * np.asarray(jax.random.normal(key, forces.shape))
+
+
+def test_evaluations_of_neighbouring_seeds_share_no_draws():
+    of = trained("small")
+    shaken = Shaken(of.model, of.params, of.spread, of.facts)
+    draws = []
+    for seed in (0, 1, 2):
+        calculator = HybridCalculator(shaken, seed=seed)
+        molecule = atoms(calculator)
+        for _ in range(3):
+            calculator.reset()
+            draws.append(molecule.get_forces())
+    assert len({found.tobytes() for found in draws}) == 9
+
+
+def test_errors_are_those_of_the_mean_of_the_repeats():
+    of = trained("small")
+    calculator = HybridCalculator(Shaken(of.model, of.params, of.spread, of.facts), repeats=25)
+    exact = atoms(HybridCalculator(of)).get_forces()
+    molecule = atoms(calculator)
+    found, told = [], []
+    for _ in range(40):
+        calculator.reset()
+        found.append(molecule.get_forces() - exact)
+        told.append(calculator.results["forces_error"])
+    assert np.std(found) == pytest.approx(0.1 / 5, rel=0.1)
+    assert np.sqrt(np.mean(np.square(told))) == pytest.approx(0.1 / 5, rel=0.1)
 
 
 def test_exact_backends_tell_no_errors(calculator: HybridCalculator):

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from ase import units
 from hydronium import SYMBOLS, trained
+from observables import spectrum
 from problems import MDError
+from scipy import constants
 
 STIFFNESS = 30.0  # eV/Å²
 START = np.array([[0, 0, 0.05], [0.94, 0, -0.2], [-0.47, 0.814, -0.2], [-0.47, -0.814, -0.2]])
@@ -52,6 +54,25 @@ def test_the_fluctuation_of_the_energy_goes_with_the_square_of_the_timestep():
         _, record = integrator.run(thermal(integrator), int(100 / dt), 1)
         spreads.append(float(np.std(record.total)))
     assert spreads[1] / spreads[0] == pytest.approx(4, abs=0.3)
+
+
+def test_the_spectrum_of_a_diatomic_peaks_at_its_frequency():
+    masses, length = np.array([7.0, 1.008]), 1.6
+
+    def bond(positions: jax.Array) -> jax.Array:
+        return STIFFNESS * (jnp.linalg.norm(positions[1] - positions[0]) - length) ** 2 / 2
+
+    integrator = dynamics.Integrator(bond, masses, 0.25)
+    at_rest = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, length]])
+    start = integrator.start(at_rest, dynamics.thermal_velocities(at_rest, masses, 300, 0), 0)
+    _, record = integrator.run(start, 32_000, 8)
+    where, density = spectrum(np.asarray(record.velocities), masses, 2.0)
+    reduced = masses.prod() / masses.sum()
+    per_second = np.sqrt(STIFFNESS / reduced) / (2 * np.pi) * units.second
+    expected = per_second / (100 * constants.c)
+    resolution = where[1] - where[0]
+    assert resolution < 5 < expected  # 1/cm
+    assert where[density.argmax()] == pytest.approx(expected, abs=resolution)
 
 
 @pytest.mark.slow
@@ -138,6 +159,9 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path):
     (tmp_path / "c.npz").write_bytes(b"PK broken")
     with pytest.raises(MDError, match="cannot be read as a checkpoint"):
         dynamics.load_state(tmp_path / "c.npz", "this")
+    (tmp_path / "c.npz").write_bytes(b"")
+    with pytest.raises(MDError, match="cannot be read as a checkpoint"):
+        dynamics.load_state(tmp_path / "c.npz", "this")
     with pytest.raises(MDError, match="cannot be read as a checkpoint"):
         dynamics.load_state(tmp_path / "none.npz", "this")
 
@@ -145,8 +169,10 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"timestep": 0.0}, "the timestep must be positive, got 0.0 fs"),
-        ({"timestep": 1.0, "temperature": -1.0}, "a bath needs a temperature of at least 0 K"),
+        ({"timestep": 0.0}, "the timestep must be positive and finite, got 0.0 fs"),
+        ({"timestep": np.inf}, "the timestep must be positive and finite, got inf fs"),
+        ({"timestep": 1.0, "temperature": np.inf}, "a finite temperature of at least 0 K"),
+        ({"timestep": 1.0, "temperature": -1.0}, "a finite temperature of at least 0 K"),
         ({"timestep": 1.0, "temperature": 1.0, "friction": 0.0}, "a positive friction"),
     ],
 )

@@ -23,8 +23,11 @@ def test_the_committed_data_are_those_of_the_plan(name: str):
     for part in PARTS:
         frames = read(DATA / f"{name}_{part}.xyz")
         assert frames.symbols == MOLECULES[name].symbols
-        baths = dict(zip(*np.unique(frames.temperatures, return_counts=True), strict=True))
-        assert baths == generate.PLANS[name][part]
+        baths = zip(*np.unique(frames.temperatures, return_counts=True), strict=True)
+        planned = generate.PLANS[name][part]
+        assert [(str(float(t)), n) for t, n in baths] == [
+            (str(float(t)), n) for t, n in planned.items()
+        ]
         net = np.abs(frames.forces.sum(axis=1)).max()
         assert net < 1e-5  # eV/Å
         seen.append(frames.energies)
@@ -36,7 +39,17 @@ def test_the_committed_data_are_small():
     assert sum(path.stat().st_size for path in DATA.iterdir()) < 2_000_000
 
 
-@pytest.mark.parametrize("name", ["lih", "h2o", "h3o"])
+def test_the_bonds_of_a_diatomic_molecule_span_the_minimum_of_its_level():
+    truth = read_reference(DATA / "lih_reference.json")
+    length = np.linalg.norm(truth.positions[1] - truth.positions[0])
+    found = {part: read(DATA / f"lih_{part}.xyz").positions for part in PARTS}
+    spans = {part: np.linalg.norm(r[:, 1] - r[:, 0], axis=1) for part, r in found.items()}
+    for part in ("train", "valid", "test"):
+        assert spans[part].min() < length - 0.3 and spans[part].max() > length + 0.8
+    assert spans["far"].max() < spans["train"].min()
+
+
+@pytest.mark.parametrize("name", ["h2o", "h3o"])
 def test_the_first_frames_are_a_sample_of_all_temperatures(name: str):
     first = read(DATA / f"{name}_train.xyz").temperatures[:25]
     shares = [np.mean(first == bath) for bath in generate.PLANS[name]["train"]]

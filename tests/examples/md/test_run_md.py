@@ -3,10 +3,15 @@
 from pathlib import Path
 
 import ase.io
+import jax
 import numpy as np
 import pytest
 import run_md
-from hydronium import trained
+from dynamics import Record, masses_of
+from hydronium import SYMBOLS, trained
+from molecules import MOLECULES
+from potentials import Potential
+from problems import MDError
 
 ARGUMENTS = ("--steps", "40", "--every", "2", "--seed", "3", "--timestep", "0.25")
 CASES = [
@@ -109,10 +114,12 @@ def told(start, capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--steps", "0"), "--steps must be above 0, got 0"),
-        (("--temperature", "-5"), "--temperature must be above 0, got -5.0"),
+        (("--steps", "0"), "--steps must be finite and above 0, got 0"),
+        (("--temperature", "-5"), "--temperature must be finite and above 0, got -5.0"),
         (("--steps", "5", "--every", "2"), "--steps 5 is no multiple of --every 2"),
-        (("--timestep", "nan"), "--timestep must be above 0, got nan"),
+        (("--timestep", "nan"), "--timestep must be finite and above 0, got nan"),
+        (("--temperature", "inf"), "--temperature must be finite and above 0, got inf"),
+        (("--output", "p.json"), "--output p.json is no folder"),
         (("--backend", "are"), "did you mean 'aer'?"),
         (("--restart",), "cannot be read as a checkpoint"),
     ],
@@ -129,9 +136,91 @@ def test_a_checkpoint_of_other_arguments_is_refused(start, told):
     )
 
 
-def test_a_molecule_that_comes_apart_is_told(start, told):
-    line = told("--timestep", "30", "--temperature", "3000", "--steps", "400", "--every", "1")
+VIOLENT = ("--timestep", "30", "--temperature", "3000", "--steps", "400", "--every", "1")
+
+
+@pytest.mark.parametrize("integrator", ["scan", "ase"])
+def test_a_molecule_that_comes_apart_is_told(integrator: str, start, told):
+    line = told(*VIOLENT, "--integrator", integrator)
     assert "the molecule has come apart" in line and "Take a shorter timestep" in line
+    assert Path("md", "checkpoint.npz").exists()
+
+
+def record(count: int) -> Record:
+    """So many kept frames of H3O+ at rest, ten steps apart."""
+    positions = np.tile(MOLECULES["h3o"].start, (count, 1, 1))
+    zero, step = np.zeros(count), 10 * np.arange(1, count + 1)
+    return Record(positions, np.zeros_like(positions), zero, zero, step)
+
+
+@pytest.mark.parametrize("broken", [0, 3])
+def test_what_came_before_is_kept_when_a_molecule_comes_apart(broken: int, tmp_path: Path):
+    kept, files = record(5), run_md.Files(tmp_path / "md")
+    kept.positions[broken:] = np.nan
+    files.begin()
+    with pytest.raises(MDError, match=f"after {10 * (broken + 1)} steps .* has come apart"):
+        run_md.append(files, trained("small"), kept, 0.5, 6)
+    assert len(files.rows()) == broken
+    assert files.trajectory.read_text().count("Lattice") == 0
+    assert len(files.trajectory.read_text().splitlines()) == broken * 6
+
+
+def test_a_bath_has_its_temperature_in_the_log(start, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(run_md, "CHUNK", 50)
+    start("--ensemble", "langevin", "--temperature", "100", "--friction", "0.05", "--steps",
+          "20000", "--every", "20", "--output", "md")  # fmt: skip
+    settled = run_md.Files(Path("md")).rows()[100:]
+    assert settled[:, 5].mean() == pytest.approx(100, rel=0.1)
+
+
+# Kills at bad moments
+
+
+def test_a_run_that_died_at_its_beginning_is_not_taken_for_the_one_before(
+    start, told, monkeypatch: pytest.MonkeyPatch
+):
+    class Killed(Exception): ...
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    start(*ARGUMENTS, "--output", "md")
+    with monkeypatch.context() as patched:
+        patched.setattr(run_md, "save_state", die)
+        with pytest.raises(Killed):
+            start(*ARGUMENTS, "--output", "md")
+    assert "cannot be read as a checkpoint" in told(*ARGUMENTS, "--output", "md", "--restart")
+
+
+def test_a_restart_that_dies_while_it_cuts_the_files_loses_nothing(
+    start, monkeypatch: pytest.MonkeyPatch
+):
+    """Files are cut in place, never written anew: at any moment they hold what is to be kept."""
+    start("--steps", "16", *ARGUMENTS[2:], "--output", "md")
+    short = files("md")
+    Path("md", "log.csv").open("a").write("18,4.5,-2")
+    Path("md", "trajectory.xyz").open("a").write("4\nProperties=spec")
+    written = []
+
+    def counted(path: Path, text: str, *_: object, **__: object) -> int:
+        written.append(path)
+        return len(text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", counted)
+        run_md.Files(Path("md")).truncate(16, 8, 4)
+    assert files("md") == short and not written
+
+
+@pytest.mark.parametrize("name", ["log.csv", "trajectory.xyz"])
+def test_files_that_hold_less_than_the_checkpoint_are_refused(name: str, start, told):
+    start("--steps", "16", *ARGUMENTS[2:], "--output", "md")
+    content = Path("md", name).read_bytes()
+    Path("md", name).write_bytes(content[: len(content) // 2])
+    line = told(*ARGUMENTS, "--output", "md", "--restart")
+    assert f"md/{name}" in line and "of the 8 frames" in line
+    Path("md", name).unlink()
+    assert f"md/{name}" in told(*ARGUMENTS, "--output", "md", "--restart")
 
 
 @pytest.mark.slow
@@ -148,3 +237,63 @@ def test_noise_without_a_bath_is_told_first_and_wants_to_be_accepted(
     start(*arguments, "--accept-noise")
     assert "warning: forces on this backend are estimates" in capsys.readouterr().err
     assert len(run_md.Files(Path("md")).rows()) == 2
+
+
+# Noise without the price of shots
+
+
+class Shaken(Potential):
+    """A potential whose forces have normal errors of SIZE eV/Å, drawn by the key."""
+
+    SIZE = 0.3
+    exact = False
+
+    def energy_and_forces(self, positions, key=None):
+        energies, forces = super().energy_and_forces(positions, key)
+        key = jax.random.key(0) if key is None else key
+        return energies, forces + self.SIZE * np.asarray(jax.random.normal(key, forces.shape))
+
+
+@pytest.fixture
+def shaken(monkeypatch: pytest.MonkeyPatch) -> Potential:
+    """What the script loads: the small potential, with noise."""
+    of = trained("small")
+    found = Shaken(of.model, of.params, of.spread, of.facts)
+    monkeypatch.setattr(run_md, "load", lambda *_: found)
+    return found
+
+
+@pytest.mark.slow
+def test_noise_heats_as_it_was_said_to(shaken, start, capsys: pytest.CaptureFixture[str]):
+    """Oracle: the total energy that runs gain, over several seeds."""
+    gained, said = [], []
+    for seed in range(6):
+        start("--accept-noise", "--temperature", "1", "--timestep", "0.25", "--steps", "400",
+              "--every", "20", "--seed", str(seed), "--output", f"md{seed}")  # fmt: skip
+        words = capsys.readouterr().err
+        said.append(float(words.split("heat by some ")[1].split()[0]))
+        rows = run_md.Files(Path(f"md{seed}")).rows()
+        gain = 1e3 * (rows[-1, 4] - rows[0, 4]) / len(SYMBOLS)
+        gained.append(gain / (1e-3 * (rows[-1, 1] - rows[0, 1])))  # meV/atom/ps
+    assert np.mean(gained) == pytest.approx(np.mean(said), rel=0.4)
+    dt = 0.25 * run_md.units.fs
+    expected = 3 * np.sum(0.3**2 / 8 / masses_of(SYMBOLS)) * dt / 2 / 4 * run_md.units.fs * 1e6
+    assert np.mean(said) == pytest.approx(expected, rel=0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ensemble", ["nve", "langevin"])
+def test_noisy_runs_go_on_to_the_same_bytes(ensemble: str, shaken, start):
+    arguments = (*ARGUMENTS[2:], "--ensemble", ensemble, "--accept-noise")
+    start("--steps", "40", *arguments, "--output", "whole")
+    start("--steps", "20", *arguments, "--output", "again")
+    start("--steps", "40", *arguments, "--output", "again", "--restart")
+    assert files("again") == files("whole")
+
+
+def test_noise_that_is_always_the_same_heats_not_and_is_not_warned_of(
+    shaken, start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(Shaken, "SIZE", 0.0)
+    start("--steps", "2", "--every", "1")
+    assert "warning" not in capsys.readouterr().err
