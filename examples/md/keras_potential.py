@@ -30,13 +30,18 @@ from terms import Circuit, Network, Polynomial
 DTYPE = "float64"
 
 
+def constant(values):
+    """An array as a tensor: PyTorch does not multiply its own with those of NumPy."""
+    return ops.convert_to_tensor(values, DTYPE)
+
+
 class MorseVariables(keras.layers.Layer):
     """Positions (B, A, 3) in Å to scaled Morse variables (B, P) of the distances."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(dtype=DTYPE, trainable=False, name="morse_variables")
         self.first, self.second = np.array(pairs(len(model.symbols))).T.tolist()
-        self.mean, self.deviation = model.scaling.mean, model.scaling.deviation
+        self.mean, self.deviation = map(constant, (model.scaling.mean, model.scaling.deviation))
 
     def call(self, positions):
         between = ops.take(positions, self.first, axis=1) - ops.take(positions, self.second, axis=1)
@@ -63,7 +68,7 @@ class PolynomialEnergy(keras.layers.Layer):
         monomials = ops.ones_like(table[:, :1, 0])
         for k in range(basis.exponents.shape[1]):
             monomials = monomials * ops.take(table[:, :, k], basis.exponents[:, k], axis=1)
-        weights = ops.take(self.coefficients, basis.orbit) * basis.weight
+        weights = ops.take(self.coefficients, basis.orbit) * constant(basis.weight)
         return ops.sum(monomials * weights, axis=-1, keepdims=True)
 
 
@@ -83,7 +88,7 @@ class Turns(keras.layers.Layer):
         offset = ops.take(self.offset, self.term.kind, axis=1)
         if self.term.settings.mixing:
             slopes = ops.take(self.slope, self.term.mixed, axis=1)
-            return offset + ops.einsum("lpq,bq->blp", slopes, variables)
+            return offset + ops.sum(slopes * variables[:, None, None, :], axis=-1)
         return offset + ops.take(self.slope, self.term.kind, axis=1) * variables[:, None, :]
 
 
@@ -104,13 +109,31 @@ class NetworkEnergy(keras.layers.Layer):
         x = ops.take(variables, self.term.group, axis=1)  # (B, G, P)
         depth = len(self.term.settings.widths)
         for k in range(depth):
-            x = tanh(x @ self.own[f"kernel{k}"] + self.own[f"bias{k}"])
-        return ops.sum(x @ self.own[f"kernel{depth}"], axis=1) / len(self.term.group)
+            x = tanh(product(x, self.own[f"kernel{k}"]) + self.own[f"bias{k}"])
+        return ops.sum(product(x, self.own[f"kernel{depth}"]), axis=1) / len(self.term.group)
+
+
+def product(x, matrix):
+    """(..., n) times (n, m): what keras.ops has for it computes in floatx on PyTorch."""
+    return ops.sum(x[..., :, None] * ops.convert_to_tensor(matrix), axis=-2)
 
 
 def tanh(x):
     """That of keras.ops is computed in Keras' floatx, single precision by default, as its mean."""
     return 1 - 2 / (1 + ops.exp(2 * x))
+
+
+class Readout(keras.layers.Layer):
+    """Expectation values (B, M) to their weighted sum (B, 1)."""
+
+    def __init__(self) -> None:
+        super().__init__(dtype=DTYPE, name="readout")
+
+    def build(self, shape):
+        self.weight = self.add_weight(shape=(shape[-1],), name="readout")
+
+    def call(self, values):
+        return ops.sum(values * self.weight, axis=-1, keepdims=True)
 
 
 class Offset(keras.layers.Layer):
@@ -154,8 +177,7 @@ def energy_model(potential: Potential) -> keras.Model:
                 dtype=DTYPE,
                 name="circuit",
             )
-            read = keras.layers.Dense(1, use_bias=False, dtype=DTYPE, name="readout")
-            parts.append(read(layer(Turns(term)(variables))))
+            parts.append(Readout()(layer(Turns(term)(variables))))
         elif isinstance(term, Polynomial):
             parts.append(PolynomialEnergy(term)(variables))
         else:
@@ -198,9 +220,7 @@ def _variables(built: keras.Model, params: Params) -> dict[tuple[str, str], Any]
     for name, own in params.items():
         for key in own if isinstance(own, dict) else ():
             layer = built.get_layer(homes.get(key, name) if name == "circuit" else name)
-            (found[name, key],) = [
-                v for v in layer.weights if v.name == key or layer.name == "readout"
-            ]
+            (found[name, key],) = [v for v in layer.weights if v.name == key]
     return found
 
 

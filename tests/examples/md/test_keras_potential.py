@@ -94,7 +94,8 @@ def test_the_other_backends_of_keras_agree(backend: str):
     places = [ROOT, EXAMPLES / "md", ROOT / "tests" / "shared", Path(__file__).parent]
     code = (
         "import test_keras_potential as t\n"
-        "t.test_energies_and_forces_are_those_of_the_function('delta')\n"
+        "for name in ('delta', 'mixed', 'classical'):\n"
+        "    t.test_energies_and_forces_are_those_of_the_function(name)\n"
         "t.test_training_on_energies_and_forces_lowers_both_and_moves_every_weight()\n"
     )
     done = subprocess.run(
