@@ -132,13 +132,16 @@ def labelled(
 
 def _recall(kept: Path, told: str) -> list[tuple[float, list[list[float]]]]:
     """The labels of a file, which is begun where there is none; half a last line is cut off."""
-    if not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(told) + "\n")
-    text = kept.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    kept.write_text(whole)
-    first, *lines = whole.splitlines() or [""]
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with kept.open("ab+") as file:  # never written anew: a run may be stopped here, too
+        file.seek(0)
+        content = file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        file.truncate(len(whole))
+        if not whole:
+            whole = json.dumps(told).encode() + b"\n"
+            file.write(whole)
+    first, *lines = whole.decode().splitlines()
     if first != json.dumps(told):
         raise MDError(
             f"{kept} holds labels of other geometries or of another level. Delete it to start anew"
@@ -154,8 +157,8 @@ def generate(
     seed: int,
     workers: int,
 ) -> None:
-    """Writes the files of a plan."""
-    bar = Bar()
+    """Writes the files of a plan; labels are kept until it is done, so that none is made twice."""
+    bar, every = Bar(), []
     for part, baths in plan.items():
         path = output / f"{molecule.name}_{part}.xyz"
         positions, temperatures = sampled(molecule, part, baths, seed, bar)
@@ -163,12 +166,14 @@ def generate(
         energies, forces = labelled(molecule, level, positions, kept, workers, bar)
         frames = Frames(molecule.symbols, positions, energies, forces, temperatures)
         write(path, frames, level=LEVELS[level].title)
-        kept.unlink()
+        every.append(kept)
         size = np.sqrt(np.mean(forces**2))
         print(
             f"{path}: {len(frames)} frames, {LEVELS[level].title}, energies vary by "
             f"{1e3 * energies.std():.0f} meV, forces by {size:.2f} eV/Å"
         )
+    for kept in every:
+        kept.unlink()
 
 
 def main() -> None:
@@ -186,6 +191,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.workers < 1:
         parser.error(f"--workers must be at least 1, got {args.workers}")
+    if args.quick and args.output.resolve() == DATA.resolve():
+        parser.error(f"--quick needs an --output other than {DATA}, whose data it would replace")
     molecule = MOLECULES[args.molecule]
     level = args.level or ("hf" if args.quick else DEFAULT_LEVEL[molecule.name])
     plan = {

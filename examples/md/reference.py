@@ -69,9 +69,7 @@ def read_reference(path: Path) -> Reference:
             np.array(found["frequencies"], float),
         )
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise MDError(
-            f"{path} holds no reference: {error!r}. Make it by generate.py --reference"
-        ) from error
+        raise MDError(f"{path} holds no reference: {error!r}. Make it by generate.py") from error
 
 
 def compute_reference(molecule: Molecule, level: Level) -> Reference:

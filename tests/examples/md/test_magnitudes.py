@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ FORCES = {
     "eV/Å": 1.0,
     "hartree/bohr": units.Hartree / units.Bohr,
     "hartree/Å": units.Hartree,
+    "eV/bohr": 1 / units.Bohr,
     "kcal/mol/Å": KCAL,
     "kJ/mol/Å": KJ,
     "kJ/mol/nm": KJ / 10,
@@ -60,6 +62,20 @@ def test_every_other_unit_of_energies_and_forces_is_refused(name: str, energy: s
         return
     with pytest.raises(MDError, match="file: (forces are not in eV/Å|energies and forces do not)"):
         check_units(given, "file")
+
+
+@names
+def test_25_frames_are_enough_to_refuse_wrong_units(name: str):
+    rng, right = np.random.default_rng(1), frames(name)
+    for _ in range(10):
+        some = right[rng.permutation(len(right))[:25]]
+        for energy, force in product(ENERGIES.values(), FORCES.values()):
+            if (energy, force) == (1.0, 1.0):
+                continue
+            with pytest.raises(MDError, match="are not in eV/Å|do not belong together"):
+                check_units(
+                    replace(some, energies=some.energies / energy, forces=some.forces / force), "f"
+                )
 
 
 @names
