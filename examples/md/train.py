@@ -123,7 +123,7 @@ def recall(checkpoint: Path | None, name: str) -> dict[str, np.ndarray] | None:
     try:
         with np.load(checkpoint, allow_pickle=False) as found:
             arrays = dict(found)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise MDError(
             f"{checkpoint} cannot be read: {error}. Delete it to train from the start"
         ) from error
@@ -176,6 +176,8 @@ def main() -> None:
     parser.add_argument("--plan", action="store_true", help="print what Adam would cost, and stop")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK}, to see that it works")
     args = parser.parse_args()
+    if args.output is not None and args.output.is_dir():
+        parser.error(f"--output {args.output} is a folder, not a file")
     bar = Bar()
     with in_one_line(parser):
         config = changed(load(args.config), args)
