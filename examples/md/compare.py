@@ -36,11 +36,31 @@ UNTUNED: Settings = {"training.steps": 2000, "training.polish": 0, "training.rat
 """What is done where a baseline is not cared for: Adam at its usual rate, no least squares."""
 
 Records = list[dict[str, Any]]
+KEYS = {"name", "family", "label", "frames", "seed", "settings", "polish", "parameters", "seconds",
+        "frequency_mae", "test", "far"}  # fmt: skip
+"""What tables are made of; a record has more."""
 
 
 def jobs(seeds: Iterable[int], frames: int, settings: dict[str, Settings]) -> list[Job]:
     """Every family on every seed."""
     return [Job(family, seed, frames, settings[family]) for seed in seeds for family in settings]
+
+
+def chosen(tuned: Path, families: Iterable[str] | None) -> dict[str, Settings]:
+    """Family -> its frozen settings; all that are tuned where none are named.
+
+    Raises:
+        MDError: the file is broken, lacks one of them, or has one that nobody knows.
+    """
+    outcome = frozen(tuned)
+    wanted = list(families or outcome)
+    for name in wanted:
+        if name not in outcome or name not in FAMILIES:
+            raise MDError(
+                f"{name} is not among the families that are tuned in {tuned}: "
+                f"{', '.join(name for name in outcome if name in FAMILIES)}. Tune it by tune.py"
+            )
+    return {name: outcome[name].settings for name in wanted}
 
 
 def extra_jobs(seeds: list[int], settings: dict[str, Settings]) -> list[Job]:
@@ -83,14 +103,23 @@ def run(wanted: list[Job], path: Path, data: Path, polish: int, workers: int) ->
     """The records of these jobs; those that the file holds are not fitted again.
 
     Raises:
-        MDError: the file holds a record of that name with other settings.
+        MDError: a line of the file is no record, or one of that name with other settings or steps.
     """
-    known = {one["name"]: one for one in recall(path)}
+    known = {}
+    for number, one in enumerate(recall(path), 1):
+        if not (isinstance(one, dict) and one.keys() >= KEYS):
+            raise MDError(f"{path}, line {number} is no fit. Move the file away to start anew")
+        known[one["name"]] = one
     for job in wanted:
         if job.name in known and known[job.name]["settings"] != job.settings:
             raise MDError(
                 f"{path} has a fit {job.name} with other settings than are tuned now. Move the "
                 "file away to start anew"
+            )
+        if job.name in known and (steps := known[job.name]["polish"]) != polish:
+            raise MDError(
+                f"{path} has a fit {job.name} of {steps} steps, but {polish} are asked for. Give "
+                f"--polish {steps}, or move the file away to start anew"
             )
     bar, missing = Bar(), [job for job in wanted if job.name not in known]
     left = [(job, data, polish) for job in missing]
@@ -200,8 +229,7 @@ def main() -> None:
     if args.quick:
         args.seeds, args.frames, args.polish = 2, 20, 1
     with in_one_line(parser):
-        outcome = frozen(args.tuned)
-        settings = {name: outcome[name].settings for name in args.families or outcome}
+        settings = chosen(args.tuned, args.families)
         seeds = list(range(args.seed, args.seed + args.seeds))
         wanted = jobs(seeds, args.frames, settings)
         if args.curve:

@@ -162,5 +162,8 @@ def side_by_side(
         return
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         waiting = {pool.submit(work, *job): job for job in jobs}
-        for done in as_completed(waiting):
-            yield waiting[done], done.result()
+        try:
+            for done in as_completed(waiting):
+                yield waiting[done], done.result()
+        finally:  # an error is told once the jobs at work are done, not those that wait
+            pool.shutdown(cancel_futures=True)

@@ -4,8 +4,10 @@
     python examples/md/evaluate.py h3o.json --frames mine.xyz --energy-key energy
     python examples/md/evaluate.py h3o.json --backend aer      # do other simulators agree?
 
-Frames are extxyz with REF_energy in eV and REF_forces in eV/Å, or keys of your own. On a backend
-with shots the forces come with standard errors, out of several draws.
+Frames are extxyz with REF_energy in eV and REF_forces in eV/Å, or keys of your own. Trajectories
+that are far from the training, and frequencies, are told of where the data have them. On a backend
+with shots, energies and forces are means of several draws, with the forces' standard error, and
+there are no frequencies, which need exact values.
 """
 
 import argparse
@@ -13,12 +15,13 @@ from pathlib import Path
 
 import numpy as np
 from accuracy import errors, frequencies, relax
+from calculator import REPEATS
 from command_line import picture
 from configuration import DATA
 from frames import Frames, read
 from matplotlib.figure import Figure
 from molecules import MOLECULES
-from potentials import Potential, load
+from potentials import Estimates, Potential, load
 from problems import MDError
 from reference import read_reference
 from significance import table
@@ -34,11 +37,19 @@ def parts(potential: Potential, args: argparse.Namespace) -> dict[str, Frames]:
         MDError: there are none, or they are of other atoms.
     """
     if args.frames:
-        given = {path.name: read(path, energy_key=args.energy_key, forces_key=args.forces_key)
-                 for path in args.frames}  # fmt: skip
+        names = [path.name for path in args.frames]
+        given = {
+            path.name if names.count(path.name) == 1 else str(path): read(
+                path, energy_key=args.energy_key, forces_key=args.forces_key
+            )
+            for path in args.frames
+        }
     else:
         name = str(potential.facts.get("molecule"))
-        given = {part: read(args.data / f"{name}_{part}.xyz") for part in ("test", "far")}
+        files = {part: args.data / f"{name}_{part}.xyz" for part in ("test", "far")}
+        given = {
+            part: read(path) for part, path in files.items() if part == "test" or path.exists()
+        }
     found = {}
     for title, frames in given.items():
         if frames.symbols != potential.symbols:
@@ -57,25 +68,45 @@ def by_temperature(title: str, frames: Frames) -> dict[str, Frames]:
     return {title: frames} | (each if len(baths) > 1 else {})
 
 
+def predicted(potential: Potential, frames: Frames) -> Estimates:
+    """What the potential says of frames; on a backend with shots, out of REPEATS draws."""
+    if not potential.exact:
+        return potential.estimates(frames.positions, 0, REPEATS)
+    energies, forces = potential.energy_and_forces(frames.positions)
+    return Estimates(energies, forces, np.zeros_like(energies), np.zeros_like(forces))
+
+
 def errors_table(potential: Potential, given: dict[str, Frames]) -> str:
-    """A line for every set of frames."""
+    """A line for every set of frames; on a backend with shots, with the forces' standard error."""
     head = ["frames", "", "E MAE meV", "E RMSE", "F MAE meV/Å", "F RMSE", "F max", "accuracy %",
-            "R²(F)"]  # fmt: skip
+            "R²(F)"] + ["F std error"] * (not potential.exact)  # fmt: skip
     rows = []
     for title, frames in given.items():
         for name, some in by_temperature(title, frames).items():
-            e = errors(*potential.energy_and_forces(some.positions), some)
-            rows.append([
+            found = predicted(potential, some)
+            e = errors(found.energies, found.forces, some)
+            row = [
                 name, str(len(some)), f"{e.energy_mae:.2f}", f"{e.energy_rmse:.2f}",
                 f"{e.force_mae:.1f}", f"{e.force_rmse:.1f}", f"{e.force_max:.1f}",
                 f"{e.accuracy:.2f}", f"{e.force_r2:.5f}",
-            ])  # fmt: skip
+            ]  # fmt: skip
+            if not potential.exact:
+                row.append(f"{1e3 * np.sqrt(np.mean(found.force_errors**2)):.1f}")
+            rows.append(row)
     return table(head, rows)
 
 
 def frequencies_table(potential: Potential, data: Path) -> str:
-    """Harmonic frequencies at the potential's own minimum, beside those of the reference."""
-    truth = read_reference(data / f"{potential.facts.get('molecule')}_reference.json")
+    """Harmonic frequencies at the potential's own minimum, beside those of the reference.
+
+    Where they cannot be compared, the reason.
+    """
+    path = data / f"{potential.facts.get('molecule')}_reference.json"
+    if not potential.exact:
+        return "no frequencies: they need exact values, and this backend has shots or noise"
+    if not path.exists():
+        return f"no frequencies: there is no {path}, which generate.py makes"
+    truth = read_reference(path)
     energy = potential.energy_fn()
     found = frequencies(energy, relax(energy, truth.positions), truth.masses)
     rows = [["reference", *(f"{w:.1f}" for w in truth.frequencies)]]
@@ -106,7 +137,8 @@ def parity(potential: Potential, given: dict[str, Frames]) -> Figure:
         parts = by_temperature(title, frames)
         some |= {name: part for name, part in parts.items() if name != title or len(parts) == 1}
     for k, (name, frames) in enumerate(some.items()):
-        energies, forces = potential.energy_and_forces(frames.positions)
+        told = predicted(potential, frames)
+        energies, forces = told.energies, told.forces
         origin = potential.model.scaling.shift
         pairs = ((frames.energies - origin, energies - origin), (frames.forces, forces))
         for column, (truth, found) in enumerate(pairs):

@@ -172,13 +172,17 @@ def test_shots_come_with_standard_errors():
     exact = atoms(HybridCalculator(trained("small"))).get_forces()
     calculator = sampled()
     molecule = atoms(calculator)
-    found, errors = [], []
+    found, errors, energies, energy_errors = [], [], [], []
     for _ in range(6):
         calculator.reset()
         found.append(molecule.get_forces())
         errors.append(calculator.results["forces_error"])
-    assert calculator.noisy and calculator.results["energy_error"] > 0
+        energies.append(molecule.get_potential_energy())
+        energy_errors.append(calculator.results["energy_error"])
+    assert calculator.noisy and calculator.evaluations == 6
     assert errors[0].shape == (4, 3)
+    told = np.sqrt(np.mean(np.square(energy_errors)))
+    assert 1 / 3 < np.std(energies, ddof=1) / told < 3  # of six
     spread, told = np.std(found, axis=0, ddof=1), np.sqrt(np.mean(np.square(errors), axis=0))
     assert 0.5 < np.sqrt(np.mean(spread**2) / np.mean(told**2)) < 2
     assert np.abs(np.mean(found, axis=0) - exact).max() < 5 * told.max()

@@ -76,6 +76,41 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
 
 
 @pytest.mark.slow
+def test_a_run_that_is_killed_at_every_chunk_ends_in_the_same_bytes(
+    start, monkeypatch: pytest.MonkeyPatch
+):
+    """Before its files are written, between them, or after both; each try gets a chunk further."""
+    start(*ARGUMENTS, "--output", "whole")
+
+    class Killed(Exception): ...
+
+    append = run_md.append
+    deaths: list[int] = []  # at which chunk
+
+    def die(files: run_md.Files, potential: Potential, record: Record, *rest: object) -> None:
+        chunk = int(record.step[-1]) // 10
+        if chunk in deaths:
+            append(files, potential, record, *rest)
+            return
+        deaths.append(chunk)
+        if chunk % 3:
+            log = files.log.read_bytes()
+            append(files, potential, record, *rest)
+            if chunk % 3 == 1:
+                files.log.write_bytes(log)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_md, "append", die)
+        for number in range(4):
+            with pytest.raises(Killed):
+                start(*ARGUMENTS, "--output", "again", *["--restart"] * (number > 0))
+    assert deaths == [1, 2, 3, 4]
+    start(*ARGUMENTS, "--output", "again", "--restart")
+    assert files("again") == files("whole")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES[1:3], ids=" ".join)
 def test_a_run_that_is_extended_is_the_longer_run(case: tuple[str, ...], start):
     start(*ARGUMENTS, *case, "--output", "long")

@@ -1,6 +1,9 @@
 """Training, evaluation, tuning and comparison as scripts, from data to figures."""
 
+import importlib
 import json
+import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,6 +11,7 @@ from types import ModuleType
 
 import compare
 import comparison
+import evaluate
 import numpy as np
 import pytest
 import scripts
@@ -15,12 +19,14 @@ import train
 import tune
 from configuration import parse
 from families import FAMILIES, FITTED, SIZES
-from frames import write
-from hydronium import SYMBOLS, frames
+from frames import Frames, write
+from hydronium import SYMBOLS, frames, trained
 from potentials import load
 from problems import MDError
 from reference import Reference, write_reference
-from tuning import check_counts, frozen, placed
+from tuning import Tuned, check_counts, freeze, frozen, placed
+
+Refused = Callable[..., str]
 
 run = partial(scripts.run, options=("-W", "error"))
 START = np.array([[0, 0, 0.05], [0.94, 0, -0.2], [-0.47, 0.814, -0.2], [-0.47, -0.814, -0.2]])
@@ -52,33 +58,49 @@ def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
 
 
+def timeless(name: str) -> dict:
+    """What a potential's file holds, but for the time that the training took."""
+    found = json.loads(Path(name).read_text())
+    assert found["facts"].pop("seconds") > 0
+    return found
+
+
 def printed(script: str, *arguments: str) -> str:
     done = run(f"md/{script}.py", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "script", ["generate", "train", "evaluate", "run_md", "tune", "compare", "report"]
 )
-def test_every_script_has_help_and_quick(script: str):
-    told = printed(script, "--help")
-    assert "--quick" in told and "python examples/md/" in told
+def test_every_script_has_help_and_quick(
+    script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("sys.argv", [f"{script}.py", "--help"])
+    with pytest.raises(SystemExit) as caught:
+        importlib.import_module(script).main()
+    told = capsys.readouterr().out
+    assert caught.value.code == 0
+    assert "--quick" in told and f"python examples/md/{script}.py" in told
 
 
 @pytest.mark.slow
 def test_from_data_to_errors_and_a_trajectory(folder: Path):
-    told = printed("train", "--config", "c.toml", "--output", "p.json")
-    assert told.startswith("H3O+: polynomial + circuit") and "accuracy" in told
-    again = printed("train", "--config", "c.toml", "--output", "q.json")
-    one, other = (json.loads(Path(name).read_text()) for name in ("p.json", "q.json"))
-    assert one["weights"] == other["weights"]
+    quick = ("--quick", "--config", "c.toml")
+    told = printed("train", *quick, "--output", "p.json")
+    assert told.startswith("H3O+: polynomial + circuit, 25 parameters, 20 frames, ")
+    assert "accuracy" in told and told.endswith("potential: p.json\n")
+    again = printed("train", *quick, "--output", "q.json")
+    assert timeless("p.json") == timeless("q.json")
     assert told.splitlines()[1:-1] == again.splitlines()[1:-1]
     assert sorted(path.name for path in folder.glob("*.npz")) == []
-    told = printed("evaluate", "p.json", "--data", "data")
-    assert "test" in told and "far" in told and "mean absolute error" in told
+    told = printed("evaluate", "--quick", "p.json", "--data", "data")
+    assert [line.split()[:2] for line in told.splitlines()[2:4]] == [["test", "10"], ["far", "6"]]
+    assert "mean absolute error" in told and told.endswith("plot: parity.png\n")
     assert Path("parity.png").read_bytes().startswith(b"\x89PNG")
+    told = printed("run_md", "--quick", "p.json")
+    assert "0.020 ps" in told and told.endswith("trajectory, log, picture: md/\n")
 
 
 @pytest.mark.slow
@@ -107,8 +129,7 @@ def test_a_training_that_is_stopped_ends_in_the_same_file(monkeypatch: pytest.Mo
     assert ("linear", 1) not in steps and steps  # it went on
     whole.save("whole.json")
     again.save("again.json")
-    one, other = (json.loads(Path(f"{n}.json").read_text())["weights"] for n in ("whole", "again"))
-    assert one == other
+    assert timeless("whole.json") == timeless("again.json")
     # Another configuration starts anew.
     other_config = config.model_copy(
         update={"training": config.training.model_copy(update={"seed": 5})}
@@ -118,16 +139,20 @@ def test_a_training_that_is_stopped_ends_in_the_same_file(monkeypatch: pytest.Mo
     assert steps[0] == ("linear", 1)
 
 
-def test_a_plan_asks_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_a_plan_asks_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     from qml.execution import recorded
 
     monkeypatch.setattr(
-        "sys.argv", ["train.py", "--config", "c.toml", "--plan", "--backend", "reference"]
+        "sys.argv",
+        ["train.py", "--config", "c.toml", "--frames", "2", "--plan", "--backend", "reference"],
     )
     with recorded() as requests:
         train.main()
-    assert not [request for request in requests if request.rows > 1]
+    assert not requests
     assert "expval_hvp" in capsys.readouterr().out
+    assert not list(folder.glob("h3o*"))
 
 
 @pytest.mark.parametrize(
@@ -177,16 +202,18 @@ def test_another_exact_backend_trains_the_same(folder: Path):
 
 
 @pytest.mark.slow
-def test_a_backend_with_shots_trains_by_adam_alone(folder: Path):
+def test_a_backend_with_shots_trains_by_adam_alone(
+    folder: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
     (folder / "qml.toml").write_text('[backends.shots]\nkind = "aer"\nshots = 100\nseed = 1\n')
-    config = train.load(Path("c.toml")).model_copy(update={"backend": "shots"})
-    with pytest.raises(MDError, match="noisy. Set polish = 0 and steps, of Adam, instead"):
-        train.trained(config)
-    few = {"polish": 0, "steps": 2, "frames": 4, "batch": 2}
-    training = config.training.model_copy(update=few)
-    potential, run_ = train.trained(config.model_copy(update={"training": training}))
-    assert [entry[0] for entry in run_.history] == ["linear", "adam"]
-    assert not potential.exact
+    arguments = ("--config", "c.toml", "--frames", "4", "--backend", "shots")
+    line = refused(train, *arguments)
+    assert "the backend aer is noisy" in line and "(--polish 0 --steps 200)" in line
+    monkeypatch.setattr("sys.argv", ["train.py", *arguments, "--polish", "0", "--steps", "2"])
+    train.main()
+    assert "on aer" in capsys.readouterr().out
+    potential = load("h3o.json", "shots")
+    assert not potential.exact and potential.facts["training"]["steps"] == 2
 
 
 # The comparison
@@ -195,13 +222,10 @@ def test_a_backend_with_shots_trains_by_adam_alone(folder: Path):
 @pytest.fixture
 def small_families(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """Families as they are, but of small models, whose code is compiled in a second."""
-    small = {
-        "polynomial": {"polynomial": {"degree": 2}},
-        "hybrid": {"polynomial": {"degree": 1}, "circuit": {"layers": 1}},
-    }
-    for name, model in small.items():
-        monkeypatch.setitem(FAMILIES, name, replace(FAMILIES[name], model=model, space=FITTED))
-    return (*small, "kernel")
+    model = {"polynomial": {"degree": 1}, "circuit": {"layers": 1}}
+    hybrid = replace(FAMILIES["hybrid"], model=model, space=FITTED)
+    monkeypatch.setitem(FAMILIES, "hybrid", hybrid)
+    return ("hybrid", "kernel")
 
 
 @pytest.mark.slow
@@ -223,17 +247,24 @@ def test_tuning_and_comparison_go_through_and_go_on(
     assert all(FAMILIES[name].title in printed_ for name in small_families)
     assert "force RMSE, hybrid against kernel" in printed_ and "Wilcoxon p" in printed_
     lines = Path("r.jsonl").read_text().splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 4
     # A run that was stopped in the midst of a line goes on, and fits only what is missing.
-    Path("r.jsonl").write_text("\n".join(lines[:4]) + '\n{"name": "po')
+    Path("r.jsonl").write_text("\n".join(lines[:2]) + '\n{"name": "hy')
     fitted = []
     fit = comparison.fitted
     monkeypatch.setattr(
         comparison, "fitted", lambda job, *rest: (fitted.append(job.name), fit(job, *rest))[1]
     )
-    assert told(compare, *arguments).splitlines()[:5] == printed_.splitlines()[:5]
+    again_ = told(compare, *arguments)
     again = Path("r.jsonl").read_text().splitlines()
-    assert again[:4] == lines[:4] and len(again) == 6 and len(fitted) == 2
+    assert again[:2] == lines[:2]
+    assert fitted == ["hybrid/tuned/20/101", "kernel/tuned/20/101"]
+    # The same seeds, the same digits; only the time differs, and the table's column of it.
+    for one, other in zip(map(json.loads, again), map(json.loads, lines), strict=True):
+        assert one | {"seconds": 0} == other | {"seconds": 0}
+    rows = zip(again_.splitlines()[:4], printed_.splitlines()[:4], strict=True)
+    assert all(one.split()[:-3] == other.split()[:-3] for one, other in rows)
+    assert told(compare, *arguments) == again_ and len(fitted) == 2  # nothing was left to fit
 
 
 @pytest.mark.slow
@@ -243,6 +274,16 @@ def test_fits_are_made_side_by_side():
     told = printed("compare", *quick, "--tuned", "t.json", "--output", "r.jsonl")
     assert told.splitlines()[-1] == "fits: r.jsonl"
     assert len(Path("r.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.slow
+def test_an_error_is_told_without_waiting_for_all_other_fits(folder: Path):
+    """Of two at a time and twenty that wait; a handful is under way already."""
+    (folder / "made").mkdir()
+    jobs = [(["sh", "-c", f"sleep 0.1; touch made/{k}"],) for k in range(20)]
+    with pytest.raises(subprocess.CalledProcessError):
+        list(comparison.side_by_side(subprocess.check_call, [(["false"],), *jobs], 2))
+    assert len(list((folder / "made").iterdir())) < 15
 
 
 @pytest.mark.parametrize("name", [n for n, f in FAMILIES.items() if f.role != "strong"])
@@ -272,9 +313,17 @@ def test_a_seed_draws_its_frames_without_repetition():
 
 def test_fits_with_other_settings_are_not_mixed_in(tmp_path: Path):
     job = comparison.Job("polynomial", 1, 5, {"training.decay": 0.0})
-    compare.append(tmp_path / "r.jsonl", {"name": job.name, "settings": {"training.decay": 1.0}})
-    with pytest.raises(MDError, match="with other settings than are tuned now"):
-        compare.run([job], tmp_path / "r.jsonl", tmp_path, 1, 1)
+    made = dict.fromkeys(compare.KEYS) | {"name": job.name, "settings": job.settings, "polish": 1}
+    for change, sentence in (
+        ({"settings": {"training.decay": 1.0}}, "with other settings than are tuned now"),
+        ({"polish": 3}, "of 3 steps, but 1 are asked for. Give --polish 3"),
+    ):
+        path = tmp_path / f"{next(iter(change))}.jsonl"
+        compare.append(path, made | change)
+        with pytest.raises(MDError, match=sentence):
+            compare.run([job], path, tmp_path, 1, 1)
+    compare.append(tmp_path / "same.jsonl", made)
+    assert compare.run([job], tmp_path / "same.jsonl", tmp_path, 1, 1) == [made]
 
 
 @pytest.mark.slow
@@ -288,3 +337,125 @@ def test_the_kernel_is_saved_with_its_points(folder: Path):
         potential.energy_and_forces(r), load("k.json").energy_and_forces(r), strict=True
     ):
         np.testing.assert_array_equal(one, other)
+
+
+# Evaluation
+
+
+@pytest.fixture
+def evaluated(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """evaluated(*arguments): what evaluate.py prints of a small potential."""
+    trained("small").save(folder / "p.json")
+
+    def told(*arguments: str) -> str:
+        monkeypatch.setattr("sys.argv", ["evaluate.py", "p.json", *arguments])
+        evaluate.main()
+        return capsys.readouterr().out
+
+    return told
+
+
+@pytest.mark.slow
+def test_data_without_far_frames_and_frequencies_are_enough(evaluated, folder: Path):
+    for name in ("h3o_far.xyz", "h3o_reference.json"):
+        (folder / "data" / name).unlink()
+    told = evaluated("--data", "data")
+    assert "test: " in told and "far" not in told
+    assert "no frequencies: there is no data/h3o_reference.json" in told
+
+
+@pytest.mark.slow
+def test_files_of_one_name_are_told_apart(evaluated, folder: Path):
+    for place, count in (("a", 5), ("b", 7)):
+        write(folder / place / "mine.xyz", frames(count, count))
+    told = evaluated("--frames", "a/mine.xyz", "b/mine.xyz")
+    rows = [line.split()[:2] for line in told.splitlines()[2:4]]
+    assert rows == [["a/mine.xyz", "5"], ["b/mine.xyz", "7"]]
+    assert "frequencies" not in told
+
+
+@pytest.mark.slow
+def test_on_shots_forces_have_standard_errors_and_there_are_no_frequencies(evaluated, folder: Path):
+    (folder / "qml.toml").write_text('[backends.shots]\nkind = "aer"\nshots = 100\nseed = 1\n')
+    head, _, row, *others = evaluated("--quick", "--data", "data", "--backend", "shots").split("\n")
+    assert head.endswith("F std error")
+    found = evaluate.predicted(load("p.json", "shots"), frames(12, 2)[:10])
+    assert row.split()[-1] == f"{1e3 * np.sqrt(np.mean(found.force_errors**2)):.1f}" != "0.0"
+    assert any(line.startswith("no frequencies: they need exact values") for line in others)
+
+
+# What is refused, in one line
+
+
+TUNED = Tuned("kernel", 0, "d", "s", 1, 0, 0, 1.0, {})
+
+
+def prepare(folder: Path) -> None:
+    """A potential, tuned settings, and broken files of all kinds."""
+    trained("small").save(folder / "p.json")
+    whole = json.loads((folder / "p.json").read_text())
+    freeze([TUNED], folder / "t.json")
+    freeze([replace(TUNED, family="colonel")], folder / "unknown.json")
+    water = frames(3)
+    write(folder / "h2o.xyz", Frames(("O", "H", "H"), water.positions[:, :3], water.energies,
+                                     water.forces[:, :3], water.temperatures))  # fmt: skip
+    files = {
+        "half.json": json.dumps(whole)[:300],
+        "other.json": '{"format": "something else"}',
+        "less.json": json.dumps({k: v for k, v in whole.items() if k != "weights"}),
+        "number.json": "3",
+        "empty.training.npz": "",
+        "kernel.jsonl": "{}\n",
+        "table.jsonl": "{}\n",
+        "list.jsonl": "[]\n",
+        "words.jsonl": "words\n",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+COMPARE = ("--quick", "--data", "data", "--tuned", "t.json", "--output")
+TUNE = ("--data", "data", "--families", "kernel", "--output", "new.json")
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "sentence"),
+    [
+        (train, ("--config", "c.toml", "--output", "data"), "data is a folder, not a file"),
+        (train, ("--config", "c.toml", "--output", "empty.json"),
+         "empty.training.npz cannot be read: No data left in file. Delete it"),
+        (train, ("--config", "nowhere.toml"), "nowhere/h3o_train.xyz cannot be read as extxyz"),
+        (evaluate, ("none.json",), "none.json cannot be read as a potential"),
+        (evaluate, ("half.json",), "half.json cannot be read as a potential"),
+        (evaluate, ("other.json",), "other.json is no hybrid potential, version 1"),
+        (evaluate, ("number.json",), "number.json is no hybrid potential, version 1"),
+        (evaluate, ("less.json",), "less.json is damaged: KeyError('weights')"),
+        (evaluate, ("p.json", "--data", "nowhere"), "nowhere/h3o_test.xyz cannot be read"),
+        (evaluate, ("p.json", "--frames", "h2o.xyz"), "holds OHH, but the potential is for OHHH"),
+        (evaluate, ("p.json", "--data", "data", "--backend", "are"), "did you mean 'aer'?"),
+        (evaluate, ("p.json", "--plot", "p.txt"), "p.txt must end in one of"),
+        (tune, (*TUNE, "--data", "nowhere"), "nowhere/h3o_train.xyz cannot be read as extxyz"),
+        (tune, (*TUNE, "--frames", "31", "--trials", "1"),
+         "31 training frames are asked for, but there are 30"),
+        (tune, (*TUNE, "--trials", "0"), "--trials must be at least 1, got 0"),
+        (tune, (*TUNE, "--logs", "."), "line 1 is no trial"),
+        (compare, (*COMPARE[:3], "--tuned", "none.json"), "none.json holds no tuned settings"),
+        (compare, (*COMPARE[:3], "--tuned", "half.json"), "half.json holds no tuned settings"),
+        (compare, (*COMPARE[:3], "--tuned", "unknown.json"), "colonel is not among the families"),
+        (compare, (*COMPARE, "new.jsonl", "--families", "circuit"),
+         "circuit is not among the families that are tuned in t.json: kernel. Tune it by tune.py"),
+        (compare, (*COMPARE, "table.jsonl"), "table.jsonl, line 1 is no fit. Move the file away"),
+        (compare, (*COMPARE, "list.jsonl"), "list.jsonl, line 1 is no fit"),
+        (compare, (*COMPARE, "words.jsonl"), "words.jsonl cannot be read"),
+        (compare, (*COMPARE[1:], "new.jsonl", "--frames", "31"),
+         "31 training frames are asked for, but there are 30"),
+        (compare, ("--workers", "0"), "--workers must be at least 1, got 0"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_wrong_or_damaged_is_told_in_one_line(
+    script: ModuleType, arguments: tuple[str, ...], sentence: str, folder: Path, refused: Refused
+):
+    prepare(folder)
+    (folder / "nowhere.toml").write_text(CONFIG.replace('"data"', '"nowhere"'))
+    assert sentence in refused(script, *arguments)
+    assert not Path("new.json").exists() and not Path("new.jsonl").exists()
