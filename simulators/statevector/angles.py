@@ -39,24 +39,57 @@ _S3, _S5, _S7, _S9, _S11, _S13, _S15 = ((-1) ** k / math.factorial(2 * k + 1) fo
 def cos_sin(
     angles: Array, rows: Array, factors: Array, origin: int, end: int, c: Array, s: Array
 ) -> None:
-    """c, s of the factors from `origin` to before `end`, in lane v at the angles of row rows[v]."""
+    """c, s of the factors from `origin` to before `end`, in lane v at the angles of row rows[v].
+
+    Those of factors without a slot are not to be read.
+    """
     V = lanes(c)
-    half, cosine, sine = np.empty(V), np.empty(V), np.empty(V)
+    x, cosine, sine = np.empty(V), np.empty(V), np.empty(V)
+    if shared(rows):
+        for block in range(origin, end, V):  # a factor to a lane, and then each to all lanes
+            count = min(V, end - block)
+            x[:] = 0
+            for j in range(count):
+                slot = factors[block + j, SLOT]
+                if slot >= 0:
+                    x[j] = 0.5 * angles[rows[0], slot]
+            any_cos_sin(x, cosine, sine)
+            for j in range(count):
+                k = (block + j - origin) * V
+                for v in range(V):
+                    c[k + v], s[k + v] = cosine[j], sine[j]
+        return
     for f in range(origin, end):
         slot, k = factors[f, SLOT], (f - origin) * V
         if slot < 0:
             continue
-        reducible = True
         for v in range(V):
-            half[v] = 0.5 * angles[rows[v], slot]
-            reducible &= abs(half[v]) <= REDUCED  # not for NaN
-        if reducible:
-            reduced_cos_sin(half, cosine, sine)
-        else:
-            for v in range(V):
-                cosine[v], sine[v] = math.cos(half[v]), math.sin(half[v])
+            x[v] = 0.5 * angles[rows[v], slot]
+        any_cos_sin(x, cosine, sine)
         for v in range(V):
             c[k + v], s[k + v] = cosine[v], sine[v]
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def shared(rows: Array) -> bool:
+    """Whether all lanes are at the angles of one row."""
+    for v in range(1, len(rows)):
+        if rows[v] != rows[0]:
+            return False
+    return True
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def any_cos_sin(x: Array, cosine: Array, sine: Array) -> None:
+    """cos x and sin x."""
+    reduced_cos_sin(x, cosine, sine)
+    reducible = True
+    for v in range(len(x)):
+        reducible &= abs(x[v]) <= REDUCED  # not for NaN
+    if not reducible:
+        for v in range(len(x)):
+            if not abs(x[v]) <= REDUCED:
+                cosine[v], sine[v] = math.cos(x[v]), math.sin(x[v])
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -95,7 +128,7 @@ def collect(g: Array, factors: Array, origin: int, end: int, whole: bool, out: A
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def reduced_cos_sin(x: Array, cosine: Array, sine: Array) -> None:
-    """cos x and sin x for |x| <= REDUCED."""
+    """cos x and sin x where |x| <= REDUCED, and anything elsewhere."""
     for v in range(len(x)):
         quarters = (x[v] * _PER_QUARTER + _ROUND) - _ROUND
         r = ((x[v] - quarters * _PART1) - quarters * _PART2) - quarters * _PART3

@@ -10,14 +10,29 @@ from typing import Any, Final
 
 from numba import njit
 
+from qml.simulators.statevector.coefficients import (
+    add_overlaps,
+    set_pair,
+    set_phase_slopes,
+    set_phases,
+)
 from qml.simulators.statevector.compiler import OPTIONS
 from qml.simulators.statevector.rotations import (
+    apply_constant,
+    begin_x,
+    begin_x_tangent,
+    begin_y,
+    begin_y_tangent,
+    begin_z,
+    begin_z_tangent,
     rotate_x,
     rotate_x_tangent,
     rotate_y,
     rotate_y_tangent,
     rotate_z,
     rotate_z_tangent,
+    set_constant,
+    set_lanes,
     slope_x,
     slope_x_tangent,
     slope_y,
@@ -51,8 +66,8 @@ def load_matrix(
     step: Array, origin: int, factors: Array, constants: Array, c: Array, s: Array, u: Array
 ) -> None:
     """u of a step, from cos and sin of half the angle of every factor."""
-    set_identity(u)
-    for f in range(step[FIRST], step[LAST]):
+    begin(factors[step[FIRST]], constants, c, s, (step[FIRST] - origin) * lanes(u), u)
+    for f in range(step[FIRST] + 1, step[LAST]):
         multiply(factors[f], constants, c, s, (f - origin) * lanes(u), u)
 
 
@@ -69,26 +84,46 @@ def load_tangent(
     du: Array,
 ) -> None:
     """u and du of a step, for half the tangent t of every factor."""
-    set_identity(u)
-    du[:] = 0
-    for f in range(step[FIRST], step[LAST]):
-        multiply_tangent(factors[f], constants, c, s, t, (f - origin) * lanes(u), u, du)
+    V = lanes(u)
+    begin_tangent(factors[step[FIRST]], constants, c, s, t, (step[FIRST] - origin) * V, u, du)
+    for f in range(step[FIRST] + 1, step[LAST]):
+        multiply_tangent(factors[f], constants, c, s, t, (f - origin) * V, u, du)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def set_identity(u: Array) -> None:
-    V = lanes(u)
-    u[:] = 0
-    for v in range(V):
-        u[v] = 1
-        u[6 * V + v] = 1
+def begin(factor: Array, constants: Array, c: Array, s: Array, k: int, u: Array) -> None:
+    """u = R, for a factor whose lanes begin at k."""
+    if factor[SLOT] < 0:
+        set_constant(u, constants, -1 - factor[SLOT])
+    elif factor[AXIS] == 0:
+        begin_x(u, c, s, k)
+    elif factor[AXIS] == 1:
+        begin_y(u, c, s, k)
+    else:
+        begin_z(u, c, s, k)
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def begin_tangent(
+    factor: Array, constants: Array, c: Array, s: Array, t: Array, k: int, u: Array, du: Array
+) -> None:
+    """u = R, du = dR."""
+    if factor[SLOT] < 0:
+        set_constant(u, constants, -1 - factor[SLOT])
+        du[:] = 0
+    elif factor[AXIS] == 0:
+        begin_x_tangent(u, du, c, s, t, k)
+    elif factor[AXIS] == 1:
+        begin_y_tangent(u, du, c, s, t, k)
+    else:
+        begin_z_tangent(u, du, c, s, t, k)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def multiply(factor: Array, constants: Array, c: Array, s: Array, k: int, u: Array) -> None:
     """u <- R u, for a factor whose lanes begin at k."""
     if factor[SLOT] < 0:
-        multiply_constant(constants[-1 - factor[SLOT]], u)
+        apply_constant(u, constants, -1 - factor[SLOT])
     elif factor[AXIS] == 0:
         rotate_x(u, c, s, k)
     elif factor[AXIS] == 1:
@@ -103,26 +138,14 @@ def multiply_tangent(
 ) -> None:
     """du <- R du + dR u, u <- R u."""
     if factor[SLOT] < 0:
-        multiply_constant(constants[-1 - factor[SLOT]], u)
-        multiply_constant(constants[-1 - factor[SLOT]], du)
+        apply_constant(u, constants, -1 - factor[SLOT])
+        apply_constant(du, constants, -1 - factor[SLOT])
     elif factor[AXIS] == 0:
         rotate_x_tangent(u, du, c, s, t, k)
     elif factor[AXIS] == 1:
         rotate_y_tangent(u, du, c, s, t, k)
     else:
         rotate_z_tangent(u, du, c, s, t, k)
-
-
-@njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def multiply_constant(m: Array, u: Array) -> None:
-    V = lanes(u)
-    for column in range(0, 4 * V, 2 * V):
-        for v in range(column, column + V):
-            a, b, x, y = u[v], u[V + v], u[4 * V + v], u[5 * V + v]
-            u[v] = m[0] * a - m[1] * b + m[2] * x - m[3] * y
-            u[V + v] = m[0] * b + m[1] * a + m[2] * y + m[3] * x
-            u[4 * V + v] = m[4] * a - m[5] * b + m[6] * x - m[7] * y
-            u[5 * V + v] = m[4] * b + m[5] * a + m[6] * y + m[7] * x
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -138,103 +161,55 @@ def occurs(step: Array, variant: int) -> bool:
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def power_of_i(power: int, like: Array) -> tuple[float, float]:
-    """Real and imaginary part of i^power."""
-    real = (1, 0, -1, 0)[power]
-    imaginary = (0, 1, 0, -1)[power]
-    return like.dtype.type(real), like.dtype.type(imaginary)
+def both_masks(step: Array) -> int:
+    """|x & z| modulo 2 of X', row and lane parts: its sign in one row of a pair for the other."""
+    both: int = parity(step[X_ROW] & step[Z_ROW]) ^ parity(step[X_LANE] & step[Z_LANE])
+    return both
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def pair_coefficients(step: Array, u: Array, inverse: bool, coefficients: Array) -> None:
+def pair_coefficients(step: Array, u: Array, inverse: int, coefficients: Array, at: int) -> None:
     """d0, o0, o1, d1 of a pair whose first row j has pivot bit 0, by the parities of j.
 
-    (4 * 8 V): variant 2 b + s is for b = |j & r| plus the sign of Z' and s = |j & z|, row and outer
-    parts. With the lane parts, b says which row is the logical 0; X' takes it to the other one with
-    the factor i^phase (-1)^s of the logical-0 row.
+    (4 * 8 V from `at`): variant 2 b + s is for b = |j & r| plus the sign of Z' and s = |j & z|, row
+    and outer parts. With the lane parts, b says which row is the logical 0; X' takes it to the
+    other one with the factor i^phase (-1)^s of the logical-0 row.
     """
     V = lanes(u)
-    both = parity(step[X_ROW] & step[Z_ROW]) ^ parity(step[X_LANE] & step[Z_LANE])
-    real, imaginary = power_of_i(step[PHASE], u)
+    both = both_masks(step)
     for variant in range(4):
-        if not occurs(step, variant):
-            continue
-        out = coefficients[variant * 8 * V : (variant + 1) * 8 * V]
-        b, s = variant >> 1, variant & 1
-        if step[R_LANE] | step[Z_LANE] == 0:
-            sign = 1 - 2 * (s ^ (b & both))
-            for v in range(V):
-                _set_pair(u, v, b, sign, inverse, real, imaginary, out)
-        else:
-            for v in range(V):
-                b = (variant >> 1) ^ parity(v & step[R_LANE])
-                sign = 1 - 2 * (s ^ parity(v & step[Z_LANE]) ^ (b & both))
-                _set_pair(u, v, b, sign, inverse, real, imaginary, out)
+        if occurs(step, variant):
+            set_pair(
+                u,
+                variant,
+                step[R_LANE],
+                step[Z_LANE],
+                both,
+                step[PHASE],
+                inverse,
+                coefficients,
+                at + variant * 8 * V,
+            )
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def _set_pair(
-    u: Array,
-    v: int,
-    b: int,
-    sign: int,
-    inverse: bool,
-    real: float,
-    imaginary: float,
-    out: Array,
-) -> None:
-    """One lane: u or its inverse, its off-diagonal times the phase, its rows swapped if b."""
-    V = lanes(u)
-    conjugate = u.dtype.type(1 - 2 * inverse)
-    plus = u.dtype.type(sign)
-    turn = u.dtype.type(2 * b - 1) * imaginary
-    d0, d1 = 6 * b * V + v, (6 - 6 * b) * V + v
-    o0, o1 = (2 + 2 * (b ^ inverse)) * V + v, (4 - 2 * (b ^ inverse)) * V + v
-    out[v], out[V + v] = u[d0], conjugate * u[d0 + V]
-    x, y = plus * u[o0], plus * conjugate * u[o0 + V]
-    out[2 * V + v], out[3 * V + v] = x * real - y * turn, x * turn + y * real
-    x, y = plus * u[o1], plus * conjugate * u[o1 + V]
-    out[4 * V + v], out[5 * V + v] = x * real + y * turn, y * real - x * turn
-    out[6 * V + v], out[7 * V + v] = u[d1], conjugate * u[d1 + V]
-
-
-@njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def logical_overlap(step: Array, sums: Array, offset: int, w: Array) -> None:
-    """w (3 V) = Im <lambda| X', Y', Z' |psi>, from the sums of each variant (4 * n V)."""
-    V = lanes(sums)
-    stride = len(sums) // 4
-    both = parity(step[X_ROW] & step[Z_ROW]) ^ parity(step[X_LANE] & step[Z_LANE])
-    real, imaginary = power_of_i(step[PHASE], sums)
-    # Within one row every pair is met twice.
-    scale = sums.dtype.type(0.5 if step[X_ROW] == 0 else 1.0)
+def logical_overlap(step: Array, sums: Array, stride: int, at: int, w: Array) -> None:
+    """w (3 V) = Im <lambda| X', Y', Z' |psi>, from the sums of variant n at sums[at + n stride]."""
+    both = both_masks(step)
     w[:] = 0
     for variant in range(4):
-        if not occurs(step, variant):
-            continue
-        b, s = variant >> 1, variant & 1
-        part = sums[variant * stride + offset * V : variant * stride + (offset + 3) * V]
-        if step[R_LANE] | step[Z_LANE] == 0:
-            sign = 1 - 2 * (s ^ (b & both))
-            for v in range(V):
-                _add_overlap(part, v, b, sign, scale, real, imaginary, w)
-        else:
-            for v in range(V):
-                b = (variant >> 1) ^ parity(v & step[R_LANE])
-                sign = 1 - 2 * (s ^ parity(v & step[Z_LANE]) ^ (b & both))
-                _add_overlap(part, v, b, sign, scale, real, imaginary, w)
-
-
-@njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def _add_overlap(
-    part: Array, v: int, b: int, sign: int, scale: float, real: float, imaginary: float, w: Array
-) -> None:
-    V = lanes(part)
-    swap = part.dtype.type(1 - 2 * b)
-    plus = scale * part.dtype.type(sign)
-    x, y, z = part[v], swap * part[V + v], swap * part[2 * V + v]
-    w[v] += plus * (x * real + y * imaginary)
-    w[V + v] += plus * (y * real - x * imaginary)
-    w[2 * V + v] += scale * z
+        if occurs(step, variant):
+            add_overlaps(
+                sums,
+                at + variant * stride,
+                variant,
+                step[R_LANE],
+                step[Z_LANE],
+                both,
+                step[PHASE],
+                int(step[X_ROW] == 0),
+                w,
+            )
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -254,17 +229,23 @@ def add_gradient(
     With A the factors before it, Im <lambda| A+ P A |psi> for the states before the step.
     """
     V = lanes(u)
-    set_identity(u)
     for f in range(step[FIRST], step[LAST]):
         axis, k = factors[f, AXIS], (f - origin) * V
         if factors[f, SLOT] >= 0:
-            if axis == 0:
+            if f == step[FIRST]:
+                set_lanes(g, k, w, axis)
+            elif axis == 0:
                 slope_x(u, w, g, k)
             elif axis == 1:
                 slope_y(u, w, g, k)
             else:
                 slope_z(u, w, g, k)
-        multiply(factors[f], constants, c, s, k, u)
+        if f + 1 == step[LAST]:
+            return
+        if f == step[FIRST]:
+            begin(factors[f], constants, c, s, k, u)
+        else:
+            multiply(factors[f], constants, c, s, k, u)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -284,18 +265,23 @@ def add_gradient_tangent(
 ) -> None:
     """The derivative of what `add_gradient` gives, along the tangent."""
     V = lanes(u)
-    set_identity(u)
-    du[:] = 0
     for f in range(step[FIRST], step[LAST]):
         axis, k = factors[f, AXIS], (f - origin) * V
         if factors[f, SLOT] >= 0:
-            if axis == 0:
+            if f == step[FIRST]:
+                set_lanes(g, k, dw, axis)
+            elif axis == 0:
                 slope_x_tangent(u, du, w, dw, g, k)
             elif axis == 1:
                 slope_y_tangent(u, du, w, dw, g, k)
             else:
                 slope_z_tangent(u, du, w, dw, g, k)
-        multiply_tangent(factors[f], constants, c, s, t, k, u, du)
+        if f + 1 == step[LAST]:
+            return
+        if f == step[FIRST]:
+            begin_tangent(factors[f], constants, c, s, t, k, u, du)
+        else:
+            multiply_tangent(factors[f], constants, c, s, t, k, u, du)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -306,36 +292,30 @@ def phase_coefficients(
     constants: Array,
     c: Array,
     s: Array,
-    inverse: bool,
+    inverse: int,
     e: Array,
+    at: int,
 ) -> None:
-    """e (2 * 2 V): cos - i sign sin of a DIAGONAL step, for rows of |j & r| = 0 and 1."""
+    """e (2 * 2 V from `at`): cos - i sign sin of a DIAGONAL step, for rows of |j & r| = 0 and 1.
+
+    Where the factor has no slot, c and s are set here.
+    """
     V = lanes(e)
     slot, k = factors[step[FIRST], SLOT], (step[FIRST] - origin) * V
-    for variant in range(2):
-        o = variant * 2 * V
-        for v in range(V):
-            if slot < 0:
-                cosine, sine = constants[-1 - slot, 0], -constants[-1 - slot, 1]
-            else:
-                cosine, sine = c[k + v], s[k + v]
-            odd = variant ^ step[NEGATIVE] ^ parity(v & step[R_LANE]) ^ inverse
-            e[o + v], e[o + V + v] = cosine, sine * (2 * odd - 1)
+    if slot < 0:
+        c[k : k + V] = constants[-1 - slot, 0]
+        s[k : k + V] = -constants[-1 - slot, 1]
+    set_phases(c, s, k, step[R_LANE], step[NEGATIVE] ^ inverse, e, at)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def phase_derivatives(
-    step: Array, origin: int, factors: Array, t: Array, inverse: bool, e: Array, d: Array
+    step: Array, origin: int, factors: Array, t: Array, inverse: int, e: Array, d: Array, at: int
 ) -> None:
     """d = de along the tangent: -i sign t e, where the inverse is the rotation back."""
     V = lanes(e)
     k = (step[FIRST] - origin) * V
     if factors[step[FIRST], SLOT] < 0:
-        d[:] = 0
-        return
-    for variant in range(2):
-        o = variant * 2 * V
-        for v in range(V):
-            odd = variant ^ step[NEGATIVE] ^ parity(v & step[R_LANE]) ^ inverse
-            rate = t[k + v] * (1 - 2 * odd)
-            d[o + v], d[o + V + v] = rate * e[o + V + v], -rate * e[o + v]
+        d[at : at + 4 * V] = 0
+    else:
+        set_phase_slopes(t, k, step[R_LANE], step[NEGATIVE] ^ inverse, e, d, at)

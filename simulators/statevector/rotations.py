@@ -32,6 +32,12 @@ def _put(e: Emitter, columns: list[Column], u: Value) -> None:
             e.store(imaginary, u, _START, 4 * row + 2 * k + 1)
 
 
+def _identity(e: Emitter) -> list[Column]:
+    """The columns of 1, which the compiler multiplies by for nothing."""
+    zero, one = (ir.Constant(e.vector, [float(x)] * e.lanes) for x in (0, 1))
+    return [((one, zero), (zero, zero)), ((zero, zero), (one, zero))]
+
+
 def _scaled(e: Emitter, factor: Value, x: Row) -> Row:
     return e.mul(factor, x[0]), e.mul(factor, x[1])
 
@@ -59,6 +65,30 @@ def _rotated(e: Emitter, axis: int, c: Value, s: Value, column: Column) -> Colum
     turned = (_minus_i(e, x) for x in _pauli(e, axis, column))
     new = [e.plus(_scaled(e, c, x), _scaled(e, s, y)) for x, y in zip(column, turned, strict=True)]
     return new[0], new[1]
+
+
+def _begin(axis: int) -> Any:
+    """u = R."""
+
+    def emit(e: Emitter) -> None:
+        k = e.arguments[3]
+        c, s = e.load(e.data(1), k), e.load(e.data(2), k)
+        _put(e, [_rotated(e, axis, c, s, column) for column in _identity(e)], e.data(0))
+
+    return vector_code(emit)
+
+
+def _begin_tangent(axis: int) -> Any:
+    """u = R, du = dR."""
+
+    def emit(e: Emitter) -> None:
+        k = e.arguments[5]
+        c, s, t = (e.load(e.data(i), k) for i in (2, 3, 4))
+        dc, ds = e.b.fneg(e.mul(s, t)), e.mul(c, t)
+        _put(e, [_rotated(e, axis, c, s, column) for column in _identity(e)], e.data(0))
+        _put(e, [_rotated(e, axis, dc, ds, column) for column in _identity(e)], e.data(1))
+
+    return vector_code(emit)
 
 
 def _rotate(axis: int) -> Any:
@@ -130,6 +160,81 @@ def _slope_tangent(axis: int) -> Any:
         e.store(e.add(turned, e.add(left, right)), e.data(4), e.arguments[5])
 
     return vector_code(emit)
+
+
+@_intrinsic
+def set_constant(typing, u, constants, row):  # type: ignore[no-untyped-def]
+    """u = the matrix of row `row` of constants (C, 8), in every lane."""
+
+    def emit(e: Emitter) -> None:
+        for i, part in enumerate(_constant(e, e.data(1), e.arguments[2])):
+            e.store(part, e.data(0), _START, i)
+
+    return row_signature([u, constants, row]), vector_code(emit)
+
+
+@_intrinsic
+def apply_constant(typing, u, constants, row):  # type: ignore[no-untyped-def]
+    """u <- M u, M the matrix of row `row` of constants (C, 8)."""
+
+    def emit(e: Emitter) -> None:
+        parts, u = _constant(e, e.data(1), e.arguments[2]), e.data(0)
+        m = list(zip(parts[::2], parts[1::2], strict=True))
+        new = []
+        for a, b in _columns(e, u):
+            upper = e.plus(e.times(m[0], a), e.times(m[1], b))
+            new.append((upper, e.plus(e.times(m[2], a), e.times(m[3], b))))
+        _put(e, new, u)
+
+    return row_signature([u, constants, row]), vector_code(emit)
+
+
+def _constant(e: Emitter, constants: Value, row: Value) -> list[Value]:
+    """The eight numbers of a row of constants, each in every lane."""
+    first = e.b.mul(row, ir.Constant(ir.IntType(64), 8))
+    places = (e.b.add(first, ir.Constant(ir.IntType(64), i)) for i in range(8))
+    return [e.splat(e.b.load(e.b.gep(constants, [place]))) for place in places]
+
+
+@_intrinsic
+def set_lanes(typing, target, k, source, axis):  # type: ignore[no-untyped-def]
+    """V lanes of target from k = the vector number `axis` of source."""
+
+    def emit(e: Emitter) -> None:
+        first = e.b.mul(e.arguments[3], ir.Constant(ir.IntType(64), e.lanes))
+        e.store(e.load(e.data(2), first), e.data(0), e.arguments[1])
+
+    return row_signature([target, k, source, axis]), vector_code(emit)
+
+
+@_intrinsic
+def begin_x(typing, u, c, s, k):  # type: ignore[no-untyped-def]
+    return row_signature([u, c, s, k]), _begin(X)
+
+
+@_intrinsic
+def begin_x_tangent(typing, u, du, c, s, t, k):  # type: ignore[no-untyped-def]
+    return row_signature([u, du, c, s, t, k]), _begin_tangent(X)
+
+
+@_intrinsic
+def begin_y(typing, u, c, s, k):  # type: ignore[no-untyped-def]
+    return row_signature([u, c, s, k]), _begin(Y)
+
+
+@_intrinsic
+def begin_y_tangent(typing, u, du, c, s, t, k):  # type: ignore[no-untyped-def]
+    return row_signature([u, du, c, s, t, k]), _begin_tangent(Y)
+
+
+@_intrinsic
+def begin_z(typing, u, c, s, k):  # type: ignore[no-untyped-def]
+    return row_signature([u, c, s, k]), _begin(Z)
+
+
+@_intrinsic
+def begin_z_tangent(typing, u, du, c, s, t, k):  # type: ignore[no-untyped-def]
+    return row_signature([u, du, c, s, t, k]), _begin_tangent(Z)
 
 
 @_intrinsic

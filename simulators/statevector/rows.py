@@ -69,6 +69,13 @@ class Emitter:
         self.store(row[0], data, index)
         self.store(row[1], data, index, 1)
 
+    def splat(self, value: Value, vector: Any = None) -> Value:
+        """A value in every lane of a vector: of the floats of a row, if not of others."""
+        b, kind = self.b, vector or self.vector
+        nothing, first = ir.Constant(kind, ir.Undefined), ir.Constant(_I32, 0)
+        order = ir.Constant(ir.VectorType(_I32, self.lanes), [0] * self.lanes)
+        return b.shuffle_vector(b.insert_element(nothing, value, first), nothing, order)
+
     def add(self, x: Value, y: Value) -> Value:
         return self.b.fadd(x, y, flags=_FLAGS)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from numba import njit
 
+from qml.simulators.statevector.coefficients import set_difference
 from qml.simulators.statevector.compiler import OPTIONS
 from qml.simulators.statevector.dense import apply_dense
 from qml.simulators.statevector.matrices import (
@@ -71,12 +72,12 @@ def prepare(
     V = lanes(u)
     first, last, origin = group[FIRST_STEP], group[LAST_STEP], group[ORIGIN]
     for i in range(first, last):
-        step, out = steps[i], e[(i - first) * 32 * V : (i - first + 1) * 32 * V]
+        step, at = steps[i], (i - first) * 32 * V
         if step[KIND] == PAIR:
             load_matrix(step, origin, factors, constants, c, s, u)
-            pair_coefficients(step, u, inverse, out)
+            pair_coefficients(step, u, int(inverse), e, at)
         elif step[KIND] != DENSE:
-            phase_coefficients(step, origin, factors, constants, c, s, inverse, out)
+            phase_coefficients(step, origin, factors, constants, c, s, int(inverse), e, at)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -97,15 +98,14 @@ def prepare_tangent(
     V = lanes(u)
     first, last, origin = group[FIRST_STEP], group[LAST_STEP], group[ORIGIN]
     for i in range(first, last):
-        step, start = steps[i], (i - first) * 32 * V
-        out, slope = e[start : start + 32 * V], d[start : start + 32 * V]
+        step, at = steps[i], (i - first) * 32 * V
         if step[KIND] == PAIR:
             load_tangent(step, origin, factors, constants, c, s, half, u, du)
-            pair_coefficients(step, u, inverse, out)
-            pair_coefficients(step, du, inverse, slope)
+            pair_coefficients(step, u, int(inverse), e, at)
+            pair_coefficients(step, du, int(inverse), d, at)
         elif step[KIND] != DENSE:
-            phase_coefficients(step, origin, factors, constants, c, s, inverse, out)
-            phase_derivatives(step, origin, factors, half, inverse, out, slope)
+            phase_coefficients(step, origin, factors, constants, c, s, int(inverse), e, at)
+            phase_derivatives(step, origin, factors, half, int(inverse), e, d, at)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -297,12 +297,13 @@ def gradients(
     V = lanes(g)
     first, last, origin = group[FIRST_STEP], group[LAST_STEP], group[ORIGIN]
     for i in range(first, last):
-        step, part = steps[i], sums[(i - first) * 12 * V : (i - first + 1) * 12 * V]
+        step, at = steps[i], (i - first) * 12 * V
         if step[KIND] == PAIR and step[SLOTS]:
-            logical_overlap(step, part, 0, w)
+            logical_overlap(step, sums, 3 * V, at, w)
             add_gradient(step, origin, factors, constants, c, s, w, u, g)
         elif step[KIND] == DIAGONAL:
-            phase_gradient(step, origin, part, V, 0, g)
+            k = (step[FIRST] - origin) * V
+            set_difference(sums, at, V, step[R_LANE], step[NEGATIVE], g, k)
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -324,22 +325,11 @@ def gradients_tangent(
     V = lanes(g)
     first, last, origin = group[FIRST_STEP], group[LAST_STEP], group[ORIGIN]
     for i in range(first, last):
-        step, part = steps[i], sums[(i - first) * 24 * V : (i - first + 1) * 24 * V]
+        step, at = steps[i], (i - first) * 24 * V
         if step[KIND] == PAIR and step[SLOTS]:
-            logical_overlap(step, part, 0, w)
-            logical_overlap(step, part, 3, dw)
+            logical_overlap(step, sums, 6 * V, at, w)
+            logical_overlap(step, sums, 6 * V, at + 3 * V, dw)
             add_gradient_tangent(step, origin, factors, constants, c, s, half, w, dw, u, du, g)
         elif step[KIND] == DIAGONAL:
-            phase_gradient(step, origin, part, 2 * V, V, g)
-
-
-@njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def phase_gradient(
-    step: Array, origin: int, sums: Array, stride: int, offset: int, g: Array
-) -> None:
-    """g of the one factor of a DIAGONAL step, from the sums of its two variants."""
-    V = lanes(g)
-    k = (step[FIRST] - origin) * V
-    for v in range(V):
-        sign = 1 - 2 * (step[NEGATIVE] ^ parity(v & step[R_LANE]))
-        g[k + v] = sign * (sums[offset + v] - sums[stride + offset + v])
+            k = (step[FIRST] - origin) * V
+            set_difference(sums, at + V, 2 * V, step[R_LANE], step[NEGATIVE], g, k)
