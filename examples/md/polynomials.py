@@ -7,6 +7,10 @@ which with the constant of the potential are 23 and 51 coefficients. The number 
 coefficient of t^d in (1/G) sum_g 1 / det(1 - t g) counts the orbits of degree d.
 """
 
+import operator
+from functools import reduce
+from itertools import combinations_with_replacement
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -54,23 +58,25 @@ class Basis:
                 f"{len(group)} permutations, too many to enumerate. Lower the degree"
             )
         self.degree = degree
-        self.exponents, self._starts = _monomials(variables, degree)
+        self.exponents = _exponents(variables, degree)
         self.orbit = _orbits(self.exponents, group, degree)
         members = np.bincount(self.orbit)
         self.size = len(members)
         self.weight = 1.0 / members[self.orbit]
+        # Selections as products with matrices: gathers and scatters, and the products that share
+        # factors, take XLA many times as long to compile, and no less to run.
+        self._factors = _factors(self.exponents, degree)
+        self._means = np.zeros((self.size, len(self.orbit)))
+        self._means[self.orbit, np.arange(len(self.orbit))] = self.weight
 
     def monomials(self, x: jax.Array) -> jax.Array:
         """(M,) values of the monomials of variables (P,), in the order of `exponents`."""
-        level, levels = jnp.ones(1), []
-        for starts in self._starts:
-            level = jnp.concatenate([x[k] * level[start:] for k, start in enumerate(starts)])
-            levels.append(level)
-        return jnp.concatenate(levels)
+        factors = self._factors @ jnp.append(x, 1.0)
+        return reduce(operator.mul, factors.reshape(self.degree, -1))
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """(size,) means over the orbits at variables (P,)."""
-        return jax.ops.segment_sum(self.monomials(x) * self.weight, self.orbit, self.size)
+        return self._means @ self.monomials(x)
 
 
 def _count(variables: int, degree: int) -> int:
@@ -81,23 +87,23 @@ def _count(variables: int, degree: int) -> int:
     return number - 1
 
 
-def _monomials(variables: int, degree: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Exponents (M, P), and for each degree where its factors start in the degree below.
+def _exponents(variables: int, degree: int) -> np.ndarray:
+    """(M, P), by degree; within one, the first variables first."""
+    rows = [
+        np.bincount(chosen, minlength=variables)
+        for total in range(1, degree + 1)
+        for chosen in combinations_with_replacement(range(variables), total)
+    ]
+    return np.array(rows)
 
-    Those of a degree begin with all that hold variable 0: it times all of the degree below. Then
-    come those that hold variable 1 but not 0: it times the end of the degree below, from where 0
-    is not held. And so on; so each monomial is one product.
-    """
-    unit = np.eye(variables, dtype=np.int64)
-    level, begin = np.zeros((1, variables), np.int64), np.zeros(variables, np.int64)
-    levels, starts = [], []
-    for _ in range(degree):
-        blocks = [unit[k] + level[begin[k] :] for k in range(variables)]
-        starts.append(begin)
-        begin = np.cumsum([0, *map(len, blocks[:-1])])
-        level = np.concatenate(blocks)
-        levels.append(level)
-    return np.concatenate(levels), starts
+
+def _factors(exponents: np.ndarray, degree: int) -> np.ndarray:
+    """(degree * M, P + 1): a one in row d M + m where factor d of monomial m is; P is for 1."""
+    count, variables = exponents.shape
+    chosen = np.full((count, degree), variables)
+    for row, powers in zip(chosen, exponents, strict=True):
+        row[: powers.sum()] = np.repeat(np.arange(variables), powers)
+    return np.eye(variables + 1)[chosen.T.reshape(-1)]
 
 
 def _orbits(exponents: np.ndarray, group: np.ndarray, degree: int) -> np.ndarray:
@@ -124,29 +130,3 @@ def _orbits(exponents: np.ndarray, group: np.ndarray, degree: int) -> np.ndarray
     _, first, orbit = np.unique(least, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))
     return rank[orbit.reshape(-1)]
-
-
-def design(
-    basis: Basis, variables: np.ndarray, jacobians: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The matrices that take the coefficients of a polynomial to energies and forces.
-
-    Args:
-        variables: (N, P) of each frame.
-        jacobians: (N, P, 3A) their derivatives by the positions, in 1/Å.
-    Returns:
-        (N, size), whose product with coefficients is the energies; and (N, 3A, size), whose product
-        is the forces, minus the slopes of the energies, in units of energy per Å.
-
-    Raises:
-        MDError: the shapes do not belong together.
-    """
-    points, slopes = np.asarray(variables, float), np.asarray(jacobians, float)
-    if points.ndim != 2 or slopes.ndim != 3 or slopes.shape[:2] != points.shape:
-        raise MDError(
-            f"variables (N, P) and jacobians (N, P, 3A) must belong together, got {points.shape} "
-            f"and {slopes.shape}"
-        )
-    both = jax.jit(jax.vmap(lambda x: (basis(x), jax.jacfwd(basis)(x))))
-    of_energies, by_variables = map(np.asarray, both(points))
-    return of_energies, -np.einsum("nsp,npc->ncs", by_variables, slopes, optimize=True)

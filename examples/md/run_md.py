@@ -6,34 +6,28 @@
     python examples/md/run_md.py h3o.json --integrator ase             # ASE's own, step by step
 
 The folder gets trajectory.xyz, log.csv, run.png and a checkpoint. A run that was stopped, however,
-goes on by --restart as if it had not been: the files are the same to the last digit. The default
-integrator is one compiled loop, some hundred times faster than ASE's, which shares its arguments.
+goes on by --restart as if it had not been: the files are the same to the last digit. A folder that
+holds a run is not written over without --overwrite. The default integrator is one compiled loop,
+some hundred times faster than ASE's, which shares its arguments.
 
 Forces estimated from shots heat: without a bath such a run starts with --accept-noise only.
 """
 
 import argparse
-import csv
 import hashlib
 import math
-import os
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import ase.io
 import numpy as np
 from accuracy import relax
-from ase import Atoms, units
-from ase.md.md import MolecularDynamics
-from calculator import REPEATS, HybridCalculator
+from ase import units
+from calculator import REPEATS
 from command_line import first_seed
 from dynamics import (
     Integrator,
-    Record,
-    State,
     degrees,
     load_state,
     masses_of,
@@ -47,200 +41,13 @@ from molecules import MOLECULES
 from observables import angle_degrees, angles, bond_lengths, bonds, conservation
 from potentials import Potential, load
 from problems import MDError
+from run_files import Files, append
+from run_pieces import ase_pieces, pieces
 from significance import table
 from terminal import Bar, in_one_line
 
-CHUNK = 50
-"""Kept frames between checkpoints."""
-BROKEN = 3.0
-"""Å beyond the trained range at which a molecule has come apart."""
 ROUNDING = 1e-9
 """eV/Å; smaller standard errors are those of adding up."""
-COLUMNS = "step", "time_fs", "potential_ev", "kinetic_ev", "total_ev", "temperature_k", "outside_a"
-
-
-@dataclass(frozen=True)
-class Files:
-    """The files of a run in its folder."""
-
-    folder: Path
-
-    @property
-    def trajectory(self) -> Path:
-        return self.folder / "trajectory.xyz"
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "log.csv"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.folder / "checkpoint.npz"
-
-    @property
-    def picture(self) -> Path:
-        return self.folder / "run.png"
-
-    def begin(self) -> None:
-        """Empty files, with the log's head, and no checkpoint, which would be of another run."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.checkpoint.unlink(missing_ok=True)
-        self.trajectory.write_text("")
-        self.log.write_text(",".join(COLUMNS) + "\n")
-
-    def truncate(self, step: int, frames: int, atoms: int) -> None:
-        """Takes off what came after a step: a killed run may have written past its checkpoint.
-
-        Files are cut in place, so that another kill finds all that is to be kept.
-
-        Raises:
-            MDError: they hold fewer frames than were kept by that step.
-        """
-        _cut(self.log, 1 + frames, frames, step)
-        _cut(self.trajectory, frames * (atoms + 2), frames, step)
-
-    def rows(self) -> np.ndarray:
-        """(T, 7) the log."""
-        with self.log.open() as file:
-            found = list(csv.reader(file))[1:]
-        return np.array(found, float).reshape(-1, len(COLUMNS))
-
-
-def _cut(path: Path, lines: int, frames: int, step: int) -> None:
-    """Cuts a file after so many lines."""
-    try:
-        content = path.read_bytes().splitlines(keepends=True)[:lines]
-    except OSError as error:
-        raise MDError(f"{path} cannot be read: {error}. Run again without --restart") from error
-    if len(content) < lines or (content and not content[-1].endswith(b"\n")):
-        raise MDError(
-            f"{path} lacks some of the {frames} frames that the checkpoint has at step {step}. "
-            "Put the file back, or run again without --restart"
-        )
-    os.truncate(path, sum(map(len, content)))
-
-
-def apart(step: int, found: str) -> MDError:
-    """The error of a run that cannot go on."""
-    return MDError(
-        f"after {step} steps {found}: the molecule has come apart. What came before and a "
-        "checkpoint are kept. Take a shorter timestep or a lower temperature, or train on frames "
-        "of such geometries"
-    )
-
-
-def pieces(
-    integrator: Integrator, state: State, steps: int, every: int
-) -> Iterator[tuple[State, Record]]:
-    """The run from a state to a number of steps, in pieces, by the compiled loop."""
-    while (left := (steps - int(state.step)) // every) > 0:
-        state, record = integrator.run(state, min(CHUNK, left) * every, every)
-        yield state, record
-
-
-def ase_pieces(
-    potential: Potential, integrator: Integrator, state: State, steps: int, every: int
-) -> Iterator[tuple[State, Record]]:
-    """The same by ASE, step by step; random numbers are those of the state's key and step.
-
-    Raises:
-        MDError: the calculator refuses where the molecule went.
-    """
-    atoms = Atoms(potential.symbols, positions=np.asarray(state.positions))
-    atoms.set_masses(integrator.masses)
-    atoms.set_velocities(np.asarray(state.velocities))
-    atoms.calc = HybridCalculator(potential, seed=int(np.asarray(state.key)[-1]))
-    atoms.calc.evaluations = int(state.step)
-    dynamics = _ase_dynamics(atoms, integrator, state)
-    while (left := (steps - int(state.step)) // every) > 0:
-        kept = []
-        for _ in range(min(CHUNK, left)):
-            for _ in range(every):
-                number = int(state.step)
-                if integrator.temperature is not None:
-                    dynamics.rng = _ase_rng(state, number)
-                try:
-                    dynamics.step()
-                except MDError as error:
-                    raise apart(number + 1, f"the calculator says: {error}") from error
-                state = _ase_state(atoms, state, number + 1)
-            # As a restart does: ASE keeps momenta, whose rounding must be the same in both.
-            atoms.set_velocities(state.velocities)
-            kept.append((
-                state.positions, state.velocities, atoms.get_potential_energy(),
-                atoms.get_kinetic_energy(), state.step,
-            ))  # fmt: skip
-        yield state, Record(*(np.array(part) for part in zip(*kept, strict=True)))
-
-
-def _ase_dynamics(atoms: Atoms, integrator: Integrator, state: State) -> MolecularDynamics:
-    from ase.md.langevin import Langevin
-    from ase.md.verlet import VelocityVerlet
-
-    if integrator.temperature is None:
-        return VelocityVerlet(atoms, integrator.timestep * units.fs)
-    return Langevin(
-        atoms,
-        integrator.timestep * units.fs,
-        temperature_K=integrator.temperature,
-        friction=integrator.friction / units.fs,
-        fixcm=False,
-        rng=_ase_rng(state, 0),
-    )
-
-
-def _ase_rng(state: State, step: int) -> np.random.RandomState:
-    """Of a step: so that a run goes on with the numbers that it would have drawn."""
-    return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(
-        [*map(int, np.asarray(state.key)), step]
-    )))  # fmt: skip
-
-
-def _ase_state(atoms: Atoms, before: State, step: int) -> State:
-    return State(
-        atoms.positions.copy(), atoms.get_velocities(), atoms.get_forces(), np.asarray(step),
-        before.key,
-    )  # fmt: skip
-
-
-def append(
-    files: Files, potential: Potential, record: Record, timestep: float, freedom: int
-) -> None:
-    """Adds what was kept to trajectory and log; temperatures are of so many degrees of freedom.
-
-    Raises:
-        MDError: the molecule has come apart, or the energy is not finite; what came before is
-            added.
-    """
-    kelvin = temperature_of(np.asarray(record.kinetic), freedom)
-    images: list[Atoms] = []
-    rows: list[list[float]] = []
-    broken = None
-    for k, step in enumerate(np.asarray(record.step)):
-        positions, total = np.asarray(record.positions[k]), float(record.total[k])
-        outside = potential.spread.excess(positions)
-        # Not the other way round: distances that are no numbers are no excess.
-        if not (np.isfinite(total) and outside <= BROKEN):
-            broken = apart(
-                int(step),
-                f"the energy is {total:.3f} eV, and a distance {outside:.2f} Å outside of what "
-                "was trained on",
-            )
-            break
-        image = Atoms(potential.symbols, positions=positions)
-        image.set_velocities(np.asarray(record.velocities[k]))
-        image.info = {"time_fs": float(step) * timestep, "energy_ev": float(record.potential[k])}
-        images.append(image)
-        rows.append([
-            int(step), float(step) * timestep, float(record.potential[k]),
-            float(record.kinetic[k]), total, float(kelvin[k]), outside,
-        ])  # fmt: skip
-    if images:
-        ase.io.write(files.trajectory, images, format="extxyz", append=True)
-    with files.log.open("a", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
-    if broken:
-        raise broken
 
 
 def warn_of_noise(potential: Potential, positions: np.ndarray, args: argparse.Namespace) -> None:
@@ -373,6 +180,12 @@ def run(potential: Potential, args: argparse.Namespace) -> None:
     start = np.array(MOLECULES[name].start)
     # A bath moves and turns the whole molecule too.
     freedom = degrees(start) if bath is None else start.size
+    kept = files.kept()
+    if kept and not (args.restart or args.overwrite):
+        raise MDError(
+            f"{files.folder} holds {kept} frames of a run: --restart goes on with it, --overwrite "
+            "replaces it, or take another --output"
+        )
     if args.restart:
         state = load_state(files.checkpoint, told)
         made = int(state.step)
@@ -430,6 +243,7 @@ def main() -> None:
     parser.add_argument("--backend", help="a name in qml.toml or a kind of engine")
     parser.add_argument("--output", type=Path, default=Path("md"), help="folder (md)")
     parser.add_argument("--restart", action="store_true", help="go on from the checkpoint")
+    parser.add_argument("--overwrite", action="store_true", help="replace what --output holds")
     parser.add_argument("--accept-noise", action="store_true", help="NVE in spite of shots")
     parser.add_argument("--quick", action="store_true", help="40 steps")
     args = parser.parse_args()

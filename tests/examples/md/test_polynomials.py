@@ -4,7 +4,6 @@ from itertools import permutations, product
 
 import jax
 import numpy as np
-import polynomials
 import pytest
 from polynomials import Basis
 from problems import MDError
@@ -118,45 +117,6 @@ def test_slopes_and_curvatures_are_difference_quotients():
     np.testing.assert_allclose(slope(x), np.stack(quotients, axis=1), atol=1e-8)
     curvatures = [(slope(x + e) - slope(x - e)) / (2 * step) for e in moves]
     np.testing.assert_allclose(curvature(x), np.stack(curvatures, axis=2), atol=1e-7)
-
-
-# Least squares
-
-
-def test_the_design_takes_coefficients_to_energies_and_forces():
-    rng, basis = np.random.default_rng(4), Basis(HYDRONIUM, 3)
-    coefficients = rng.normal(size=basis.size)
-    there, jacobians = rng.normal(size=(5, 6)), rng.normal(size=(5, 6, 12))
-    of_energies, of_forces = polynomials.design(basis, there, jacobians)
-    assert of_energies.shape == (5, 22) and of_forces.shape == (5, 12, 22)
-    step = 1e-5
-    for n in range(5):
-        # Along a straight line through the geometry, the variables move by their Jacobian.
-        assert of_energies[n] @ coefficients == pytest.approx(
-            float(basis(there[n]) @ coefficients), abs=1e-12
-        )
-        for k, move in enumerate(step * jacobians[n].T):
-            up, down = (basis(there[n] + s * move) @ coefficients for s in (1, -1))
-            force = float(down - up) / (2 * step)
-            assert of_forces[n, k] @ coefficients == pytest.approx(force, abs=1e-6)
-
-
-def test_least_squares_on_forces_finds_the_polynomial_that_made_them():
-    rng, basis = np.random.default_rng(5), Basis(HYDRONIUM, 3)
-    truth = rng.normal(size=basis.size)
-    there, jacobians = rng.normal(size=(20, 6)), rng.normal(size=(20, 6, 12))
-    _, of_forces = polynomials.design(basis, there, jacobians)
-    matrix = of_forces.reshape(-1, basis.size)
-    found = np.linalg.lstsq(matrix, matrix @ truth, rcond=None)[0]
-    np.testing.assert_allclose(found, truth, atol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("points", "slopes"), [((5, 6), (4, 6, 12)), ((6,), (6, 12)), ((5, 6), (5, 12, 6))]
-)
-def test_shapes_that_do_not_belong_together_are_refused(points: tuple, slopes: tuple):
-    with pytest.raises(MDError, match="must belong together, got"):
-        polynomials.design(Basis(HYDRONIUM, 2), np.zeros(points), np.zeros(slopes))
 
 
 # Refusals

@@ -7,8 +7,11 @@ import ase.io
 import jax
 import numpy as np
 import pytest
+import run_files
 import run_md
+import run_pieces
 from accuracy import relax
+from ase import units
 from dynamics import Record, masses_of
 from hydronium import SYMBOLS, trained
 from molecules import MOLECULES
@@ -29,7 +32,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """start(*arguments): runs the script on a potential, in a folder of its own."""
     trained("small").save(tmp_path / "p.json")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run_md, "CHUNK", 5)
+    monkeypatch.setattr(run_pieces, "CHUNK", 5)
 
     def begin(*arguments: str) -> None:
         monkeypatch.setattr("sys.argv", ["run_md.py", "p.json", *arguments])
@@ -84,10 +87,10 @@ def test_a_run_that_is_killed_at_every_chunk_ends_in_the_same_bytes(
 
     class Killed(Exception): ...
 
-    append = run_md.append
+    append = run_files.append
     deaths: list[int] = []  # at which chunk
 
-    def die(files: run_md.Files, potential: Potential, record: Record, *rest: object) -> None:
+    def die(files: run_files.Files, potential: Potential, record: Record, *rest: object) -> None:
         chunk = int(record.step[-1]) // 10
         if chunk in deaths:
             append(files, potential, record, *rest)
@@ -129,10 +132,23 @@ def test_a_quick_run_prints_the_table_and_leaves_its_files(
         assert word in told, word
     images = ase.io.read("md/trajectory.xyz", index=":", format="extxyz")
     assert len(images) == 20 and images[-1].info["time_fs"] == 20.0
-    rows = run_md.Files(Path("md")).rows()
+    rows = run_files.Files(Path("md")).rows()
     np.testing.assert_allclose(rows[:, 4], rows[:, 2] + rows[:, 3], atol=1e-12)
     assert np.ptp(rows[:, 4]) < 0.05 < np.ptp(rows[:, 3])  # eV: energy goes to and fro
     assert Path("md/run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_folder_that_holds_a_run_is_not_written_over(start, told):
+    start("--quick", "--output", "md")
+    before = files("md")
+    said = told("--quick", "--output", "md", "--seed", "5")
+    assert said == (
+        "md holds 20 frames of a run: --restart goes on with it, --overwrite replaces it, or take "
+        "another --output"
+    )
+    assert files("md") == before
+    start("--quick", "--output", "md", "--seed", "5", "--overwrite")
+    assert files("md") != before and len(run_files.Files(Path("md")).rows()) == 20
 
 
 @pytest.fixture
@@ -192,21 +208,21 @@ def record(count: int) -> Record:
 
 @pytest.mark.parametrize("broken", [0, 3])
 def test_what_came_before_is_kept_when_a_molecule_comes_apart(broken: int, tmp_path: Path):
-    kept, files = record(5), run_md.Files(tmp_path / "md")
+    kept, files = record(5), run_files.Files(tmp_path / "md")
     kept.positions[broken:] = np.nan
     files.begin()
     with pytest.raises(MDError, match=f"after {10 * (broken + 1)} steps .* has come apart"):
-        run_md.append(files, trained("small"), kept, 0.5, 6)
+        run_files.append(files, trained("small"), kept, 0.5, 6)
     assert len(files.rows()) == broken
     assert files.trajectory.read_text().count("Lattice") == 0
     assert len(files.trajectory.read_text().splitlines()) == broken * 6
 
 
 def test_a_bath_has_its_temperature_in_the_log(start, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(run_md, "CHUNK", 50)
+    monkeypatch.setattr(run_pieces, "CHUNK", 50)
     start("--ensemble", "langevin", "--temperature", "100", "--friction", "0.05", "--steps",
           "20000", "--every", "20", "--output", "md")  # fmt: skip
-    settled = run_md.Files(Path("md")).rows()[100:]
+    settled = run_files.Files(Path("md")).rows()[100:]
     assert settled[:, 5].mean() == pytest.approx(100, rel=0.1)
 
 
@@ -225,7 +241,7 @@ def test_a_run_that_died_at_its_beginning_is_not_taken_for_the_one_before(
     with monkeypatch.context() as patched:
         patched.setattr(run_md, "save_state", die)
         with pytest.raises(Killed):
-            start(*ARGUMENTS, "--output", "md")
+            start(*ARGUMENTS, "--output", "md", "--overwrite")
     assert "cannot be read as a checkpoint" in told(*ARGUMENTS, "--output", "md", "--restart")
 
 
@@ -247,7 +263,7 @@ def test_a_restart_that_dies_while_it_cuts_the_files_loses_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_text", counted)
-        run_md.Files(Path("md")).truncate(16, 8, 4)
+        run_files.Files(Path("md")).truncate(16, 8, 4)
     assert files("md") == short and not written
 
 
@@ -275,7 +291,7 @@ def test_noise_without_a_bath_is_told_first_and_wants_to_be_accepted(
     assert "by --integrator ase only" in told(*arguments, "--integrator", "scan")
     start(*arguments, "--accept-noise")
     assert "warning: forces on this backend are means of 8 estimates" in capsys.readouterr().err
-    assert len(run_md.Files(Path("md")).rows()) == 2
+    assert len(run_files.Files(Path("md")).rows()) == 2
 
 
 # Noise without the price of shots
@@ -310,19 +326,19 @@ def test_noise_heats_as_it_was_said_to(
     # From rest: what a start beside the minimum swings with would blur the gain.
     molecule = MOLECULES["h3o"]
     at_rest = relax(shaken.energy_fn(), np.array(molecule.start))
-    monkeypatch.setitem(run_md.MOLECULES, "h3o", replace(molecule, start=at_rest))
+    monkeypatch.setitem(MOLECULES, "h3o", replace(molecule, start=at_rest))
     gained, said = [], []
     for seed in range(6):
         start("--accept-noise", "--temperature", "1", "--timestep", "0.25", "--steps", "400",
               "--every", "20", "--seed", str(seed), "--output", f"md{seed}")  # fmt: skip
         words = capsys.readouterr().err
         said.append(float(words.split("heat by some ")[1].split()[0]))
-        rows = run_md.Files(Path(f"md{seed}")).rows()
+        rows = run_files.Files(Path(f"md{seed}")).rows()
         gain = 1e3 * (rows[-1, 4] - rows[0, 4]) / len(SYMBOLS)
         gained.append(gain / (1e-3 * (rows[-1, 1] - rows[0, 1])))  # meV/atom/ps
     assert np.mean(gained) == pytest.approx(np.mean(said), rel=0.4)
-    dt = 0.25 * run_md.units.fs
-    expected = 3 * np.sum(0.3**2 / 8 / masses_of(SYMBOLS)) * dt / 2 / 4 * run_md.units.fs * 1e6
+    dt = 0.25 * units.fs
+    expected = 3 * np.sum(0.3**2 / 8 / masses_of(SYMBOLS)) * dt / 2 / 4 * units.fs * 1e6
     assert np.mean(said) == pytest.approx(expected, rel=0.3)
 
 
