@@ -145,24 +145,26 @@ def errors_table(records: Records, frames: int) -> str:
     """Mean and standard deviation over the seeds, a line for every family."""
     head = ["", "weights", "E RMSE meV", "F RMSE meV/Å", "accuracy %", "R²(F)", "1000 K %",
             "ω MAE 1/cm", "s"]  # fmt: skip
-    rows = []
-    for family in FAMILIES:
-        if not (found := of(records, family, frames)):
-            continue
-        columns = [
-            ([one["test"]["energy_rmse"] for one in found], 2),
-            ([one["test"]["force_rmse"] for one in found], 1),
-            ([one["test"]["accuracy"] for one in found], 2),
-            ([one["test"]["force_r2"] for one in found], 5),
-            ([one["far"]["accuracy"] for one in found], 1),
-            ([one["frequency_mae"] for one in found if one["frequency_mae"] is not None], 1),
-            ([one["seconds"] for one in found], 0),
-        ]
-        rows.append(
-            [FAMILIES[family].title, str(found[0]["parameters"])]
-            + [plus_minus(values, digits) for values, digits in columns]
-        )
+    rows = [
+        [FAMILIES[family].title, str(found[0]["parameters"]), *averages(found)]
+        for family in FAMILIES
+        if (found := of(records, family, frames))
+    ]
     return table(head, rows)
+
+
+def averages(found: Records) -> list[str]:
+    """Of the fits of a family, from left to right as in the head of `errors_table`."""
+    frequencies = [one["frequency_mae"] for one in found if one["frequency_mae"] is not None]
+    return [
+        plus_minus([one["test"]["energy_rmse"] for one in found], 2),
+        plus_minus([one["test"]["force_rmse"] for one in found], 2),
+        plus_minus([one["test"]["accuracy"] for one in found], 2),
+        plus_minus([one["test"]["force_r2"] for one in found], 6),
+        plus_minus([one["far"]["accuracy"] for one in found], 1),
+        plus_minus(frequencies, 2),
+        plus_minus([one["seconds"] for one in found], 0),
+    ]
 
 
 def plus_minus(values: list[float], digits: int) -> str:

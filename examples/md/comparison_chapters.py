@@ -12,6 +12,7 @@ from compare import (
     POLISH,
     SEEDS,
     Records,
+    averages,
     of,
     plus_minus,
     quantity_of,
@@ -50,22 +51,12 @@ def title(family: str | None) -> str:
 
 def error_rows(records: Records, frames: int) -> list[tuple[str, ...]]:
     """A row for every family: mean ± standard deviation over the seeds."""
-    rows: list[tuple[str, ...]] = []
-    for family, about in FAMILIES.items():
-        if not (found := of(records, family, frames)):
-            continue
-        known = [one["frequency_mae"] for one in found if one["frequency_mae"] is not None]
-        rows.append((
-            about.title, ROLES[about.role], str(len(found)), str(found[0]["parameters"]),
-            plus_minus([one["test"]["energy_rmse"] for one in found], 2),
-            plus_minus([one["test"]["force_rmse"] for one in found], 1),
-            plus_minus([one["test"]["accuracy"] for one in found], 2),
-            plus_minus([one["test"]["force_r2"] for one in found], 5),
-            plus_minus([one["far"]["accuracy"] for one in found], 1),
-            plus_minus(known, 1),
-            plus_minus([one["seconds"] for one in found], 0),
-        ))  # fmt: skip
-    return rows
+    return [
+        (about.title, ROLES[about.role], str(len(found)), str(found[0]["parameters"]),
+         *averages(found))
+        for family, about in FAMILIES.items()
+        if (found := of(records, family, frames))
+    ]  # fmt: skip
 
 
 def least(records: Records, frames: int, value: Callable[[dict[str, Any]], float | None]) -> str:
@@ -107,7 +98,7 @@ def headline(records: Records, frames: int | None, aims: Targets) -> Chapter:
         parts.append(
             f"Fitted to {frames} frames, {title(HYBRID)} has an accuracy of "
             f"{plus_minus(accuracy, 2)} % on the test trajectories, and R² = "
-            f"{plus_minus([one['test']['force_r2'] for one in ours], 5)}, over "
+            f"{plus_minus([one['test']['force_r2'] for one in ours], 6)}, over "
             f"{counted(len(ours), 'seed')}. The protocol asks for {aims.accuracy:g} %: the mean "
             f"{'reaches' if mean >= aims.accuracy else 'does not reach'} it, and so do "
             f"{reached} of {counted(len(ours), 'seed')}."

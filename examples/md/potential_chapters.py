@@ -27,6 +27,8 @@ SMOOTH = 8.0
 """1/cm, the width over which a spectrum is averaged."""
 PEAK = 0.03
 """Of the highest, how far a peak of the spectrum stands out."""
+COOL, HOT = 300.0, 1000.0
+"""K of runs where the data, as those of a bond drawn at several lengths, are of no bath."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,14 @@ class Data:
         return _baths(self.test)
 
     @property
+    def cool(self) -> float:
+        """K, the coolest of them, or COOL where the frames are of no bath."""
+        return min(self.warm, default=COOL)
+
+    @property
     def hot(self) -> float:
-        """K, the hottest bath of the far frames."""
-        return max(_baths(self.far))
+        """K, the hottest bath of the far frames, or HOT where they are of none."""
+        return max(_baths(self.far), default=HOT)
 
     def at(self, temperature: float) -> np.ndarray:
         """(N, A, 3) positions of all frames of a bath."""
@@ -62,7 +69,8 @@ class Data:
     @property
     def sets(self) -> dict[str, Frames]:
         """Title -> frames that errors are told of."""
-        return {"test": self.test, f"far, {self.hot:.0f} K": self.far}
+        far = f"far, {self.hot:.0f} K" if _baths(self.far) else "far"
+        return {"test": self.test, far: self.far}
 
 
 def _baths(frames: Frames) -> list[float]:
@@ -74,7 +82,7 @@ def data_of(potential: Potential, folder: Path) -> Data:
     """The data of the potential's molecule.
 
     Raises:
-        MDError: they are not there, of other atoms, or do not say their temperatures.
+        MDError: they are not there, or of other atoms.
     """
     name = potential.facts.get("molecule")
     parts = [read(folder / f"{name}_{part}.xyz") for part in ("train", "valid", "test", "far")]
@@ -83,11 +91,6 @@ def data_of(potential: Potential, folder: Path) -> Data:
             raise MDError(
                 f"the data of {name} in {folder} hold {''.join(frames.symbols)}, but the potential "
                 f"is for {''.join(potential.symbols)}. Give the folder of its data: --data"
-            )
-        if not np.isfinite(frames.temperatures).all():
-            raise MDError(
-                f"frames of {name} in {folder} have no temperature_K: runs are compared with "
-                "frames of the same bath. Make them by generate.py"
             )
     *pool, test, far = parts
     return Data(tuple(pool), test, far, read_reference(folder / f"{name}_reference.json"))
@@ -222,6 +225,9 @@ def distributions(body: Body, data: Data, plan: Plan, seed: int, report: Report)
     name = "Bonds and angles"
     if not body.bonds:
         return Chapter(name, ("No two atoms of this molecule are bound at its minimum.",))
+    if not data.warm:
+        words = "The test frames are of no bath: they have no distribution at a temperature."
+        return Chapter(name, (words,))
     found: dict[float, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
     rows, gaps = [], dict[str, list[str]]()
     for temperature in data.warm:
@@ -298,7 +304,7 @@ def stability(body: Body, data: Data, plan: Plan, seed: int, report: Report) -> 
         f"{kept} of {counted(plan.stable, 'run')} of {found.times[-1] / 1e3:g} ps at "
         f"{data.hot:.0f} K keep every bond within the trained range and {checks.MARGIN:g} Å around "
         f"it; in the worst of them {_size(found.worst.max())}. The training frames are of "
-        f"{listed(f'{t:.0f} K' for t in _baths(data.pool[0]))}."
+        f"{listed([f'{t:.0f} K' for t in _baths(data.pool[0])] or ['no bath'])}."
     )
     picture = drawn(
         "stability", figures.stability(found),

@@ -59,7 +59,7 @@ def dynamics(
     except MDError as problem:
         words = f"The potential has no minimum that dynamics could start at: {problem}."
         return [Chapter("Molecular dynamics", (words,))]
-    body, cool = Body(potential, np.asarray(minimum)), min(data.warm)
+    body, cool = Body(potential, np.asarray(minimum)), data.cool
     return [
         of_potential.conservation(body, plan, cool, seed, report),
         of_potential.distributions(body, data, plan, seed, report),

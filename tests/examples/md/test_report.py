@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import report
 from accuracy import frequencies, relax
+from checks import QUICK, Body
 from comparison_chapters import (
     against,
     definition,
@@ -38,6 +39,7 @@ from hydronium import SYMBOLS, frames
 from hypotheses import Targets, best_equal, holm, hypotheses, targets
 from molecules import MOLECULES
 from page import Chapter, Table, drawn
+from potential_chapters import data_of, distributions, stability
 from potentials import Potential, load, model_for
 from problems import MDError
 from reference import Reference, write_reference
@@ -268,10 +270,10 @@ def test_the_headline_has_means_and_deviations_of_the_fits(page: Reader, family:
     fits = [one_fit(family, seed) for seed in range(100, 105)]
     force = [one["test"]["force_rmse"] for one in fits]
     shown = cells(page, FAMILIES[family].title, "force RMSE (meV/Å)")
-    assert shown == [f"{statistics.mean(force):.1f} ± {statistics.stdev(force):.1f}"]
+    assert shown == [f"{statistics.mean(force):.2f} ± {statistics.stdev(force):.2f}"]
     waves = [one["frequency_mae"] for one in fits]
     shown = cells(page, FAMILIES[family].title, "frequencies, MAE (1/cm)")
-    assert shown == [f"{statistics.mean(waves):.1f} ± {statistics.stdev(waves):.1f}"]
+    assert shown == [f"{statistics.mean(waves):.2f} ± {statistics.stdev(waves):.2f}"]
 
 
 def test_the_headline_is_the_table_that_compare_prints():
@@ -386,7 +388,7 @@ def test_fits_without_frequencies_are_told_and_left_out():
     assert records[0]["name"] in words(chapter)
     table = next(part for part in chapter.parts if isinstance(part, Table))
     known = [one["frequency_mae"] for one in records[1:4]]
-    assert f"{statistics.mean(known):.1f} ± {statistics.stdev(known):.1f}" in table.rows[0]
+    assert f"{statistics.mean(known):.2f} ± {statistics.stdev(known):.2f}" in table.rows[0]
     (outcome,) = [one for one in hypotheses(records, 400) if one.quantity == "frequencies"]
     assert outcome.outcome.seeds == 3
 
@@ -542,14 +544,22 @@ def test_other_wrong_input_is_refused_in_one_line(folder: Path, refused: Refused
     assert "--seed" in refused(report, *given, "--seed", "-1")
 
 
-def test_data_without_temperatures_are_refused(folder: Path, refused: Refused, tmp_path: Path):
-    for path in (folder / "data").iterdir():
+@pytest.mark.slow
+def test_data_of_no_bath_are_told_of_without_one(folder: Path, tmp_path: Path):
+    """As those of LiH, whose bond is drawn at several lengths."""
+    for path in (folder / "data").glob("h3o*"):
         (tmp_path / path.name).write_text(path.read_text())
-    nowhere = np.full(9, np.nan)
-    write(tmp_path / "h3o_test.xyz", replace(frames(9, 7), temperatures=nowhere))
-    given = arguments(folder, "all.jsonl", tmp_path / "r")
-    given[4] = str(tmp_path)
-    assert "no temperature_K" in refused(report, *given)
+    for part in ("train", "valid", "test", "far"):
+        every = read(tmp_path / f"h3o_{part}.xyz")
+        nowhere = np.full(len(every), np.nan)
+        write(tmp_path / f"h3o_{part}.xyz", replace(every, temperatures=nowhere))
+    data = data_of(load(folder / "p.json", report.BACKEND), tmp_path)
+    assert (data.warm, data.cool, data.hot) == ([], 300.0, 1000.0)
+    assert list(data.sets) == ["test", "far"]
+    body = Body(load(folder / "p.json", report.BACKEND), data.reference.positions)
+    told = distributions(body, data, QUICK, 0, lambda *_: None)
+    assert "no bath" in str(told.parts[0])
+    assert "are of no bath" in str(stability(body, data, QUICK, 0, lambda *_: None).parts[0])
 
 
 @pytest.mark.slow
