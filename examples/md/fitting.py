@@ -38,6 +38,8 @@ CHUNK = 50
 """Steps of Adam in one compiled call, between which progress is shown and kept."""
 ROUNDING = 1e-12
 """What is added to the diagonal of linear least squares, as a fraction of it."""
+SINGULAR = 1e-11
+"""Of the largest, eigenvalues that are as good as none."""
 FRAMES_AT_ONCE = 128
 """Whose derivatives by all weights are held in memory together."""
 
@@ -311,10 +313,24 @@ def _solve_linear(
     if loss.linear.any() and loss.model.exact:
         _, slope, hessian = map(np.asarray, loss.equations(run.flat, training))
         of = np.flatnonzero(loss.linear)
-        matrix = hessian[np.ix_(of, of)]
-        run.flat[of] += _step(matrix, slope[of], ROUNDING * np.diag(matrix))
+        run.flat[of] += _least(hessian[np.ix_(of, of)], slope[of])
     now = float(loss.mean(run.flat, training, jax.random.key(0)))
     report("linear", 1, 1, _words(now, _note(run, loss, validation, now)))
+
+
+def _least(hessian: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """(n,) the step to the least squares; the shortest where it is singular up to rounding.
+
+    It is where only a sum of weights matters, as of the constants of elements in one molecule.
+    """
+    step = _step(hessian, slope, ROUNDING * np.diag(hessian))
+    if np.isfinite(step).all() or not np.isfinite(hessian).all():
+        return step
+    size = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
+    values, vectors = scipy.linalg.eigh(hessian / np.outer(size, size))
+    known = values > SINGULAR * values[-1]
+    part = vectors[:, known]
+    return -(part @ (part.T @ (slope / size) / values[known])) / size
 
 
 def _step(hessian: np.ndarray, slope: np.ndarray, damping: np.ndarray) -> np.ndarray:
