@@ -3,13 +3,13 @@
 from typing import get_args
 
 import pytest
-from engines import EXACT, SAMPLING
+from engines import EXACT, PATHS, SAMPLING
 
 import qml
 from qml.kinds import KINDS
 
 
-@pytest.fixture(params=EXACT)
+@pytest.fixture(params=PATHS)
 def exact(request):
     """The test runs on an engine without shots; its configuration."""
     gradient = request.node.callspec.params.get("gradient", "auto")

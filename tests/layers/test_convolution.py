@@ -267,7 +267,7 @@ def test_it_moves_to_another_backend():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize("built", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_it_loads_in_a_process_that_has_not_made_its_kernel(built, tmp_path):
     images = RNG.uniform(-1, 1, (2, 5, 5, 1)).astype("float32")
     layer = QuantumConv2D(2, strides=(2, 1), kernel=library.matchgate(4), depth=2)

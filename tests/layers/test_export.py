@@ -16,7 +16,7 @@ from qml.errors import ArgumentError, EngineError
 from qml.layers import QuantumLayer
 
 BACKEND = keras.backend.backend()
-EXACT = ["statevector", "xla", "reference"]
+EXACT = ["statevector", "xla", pytest.param("reference", marks=pytest.mark.full)]
 REFUSED = [
     "aer",
     {"kind": "aer", "shots": 100},

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from engines import EXACT
+from engines import EXACT, PATHS
 from jax.experimental import jet
 from jax.test_util import check_grads
 
@@ -38,7 +38,7 @@ XS = jnp.linspace(-2, 2, 12).reshape(3, 2, 2)
 WS = jnp.linspace(-1, 1, 8).reshape(2, 4)
 
 
-@pytest.fixture(params=EXACT)
+@pytest.fixture(params=PATHS)
 def kind(request):
     """The test runs on an engine without shots; its name."""
     with qml.use(EXACT[request.param]):
@@ -217,7 +217,7 @@ def test_a_scan_over_keys_draws_what_calls_with_these_keys_draw():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("derivative", [jax.grad, jax.jacfwd], ids=["reverse", "forward"])
-@pytest.mark.parametrize("engine", sorted(EXACT.keys() - {"xla"}))  # that in test_xla
+@pytest.mark.parametrize("engine", [kind for kind in PATHS if kind != "xla"])  # that in test_xla
 def test_six_derivatives_of_a_rotation_are_those_of_the_cosine(engine, derivative):
     function = lambda t: cosine(t, backend=EXACT[engine])
     for k in range(1, 7):
@@ -270,7 +270,7 @@ def random_kernel(seed):
 @pytest.mark.parametrize(
     "engine",
     # 0.5 to 2 minutes to compile there
-    [*sorted(EXACT.keys() - {"xla"}), pytest.param("xla", marks=pytest.mark.full)],
+    [*(kind for kind in PATHS if kind != "xla"), pytest.param("xla", marks=pytest.mark.full)],
 )
 def test_three_orders_agree_with_differences_of_the_order_below(engine, seed):
     p = jnp.asarray(np.random.default_rng(seed).uniform(-3, 3, 3))
@@ -284,7 +284,7 @@ def test_three_orders_agree_with_differences_of_the_order_below(engine, seed):
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (1, 1)], ids=str)
 @pytest.mark.parametrize("jit", [lambda f: f, jax.jit], ids=["eager", "jit"])
-@pytest.mark.parametrize("engine", EXACT)
+@pytest.mark.parametrize("engine", PATHS)
 def test_a_batch_of_none_asks_nothing_and_one_of_one_keeps_its_axis(shape, jit, engine):
     xs = jnp.broadcast_to(X, (*shape, 2))
     derivatives = [lambda f: f, lambda f: jax.jacrev(f, 1), lambda f: jax.jacfwd(f)]
@@ -302,7 +302,7 @@ def test_a_batch_of_none_asks_nothing_and_one_of_one_keeps_its_axis(shape, jit, 
 
 
 @pytest.mark.parametrize("size", [0, 1])
-@pytest.mark.parametrize("engine", EXACT)
+@pytest.mark.parametrize("engine", PATHS)
 def test_weights_have_a_gradient_from_a_batch_of_none_and_of_one(engine, size):
     xs = X[None][:size]
     slope = lambda f: jax.grad(lambda w: jax.vmap(f, (0, None))(xs, w).sum())
@@ -388,7 +388,7 @@ def test_double_precision_may_be_switched_off_and_on_again(kind):
                 np.testing.assert_allclose(found, expected, atol=1e-12 if double else 1e-6)
 
 
-@pytest.mark.parametrize("engine", EXACT)
+@pytest.mark.parametrize("engine", PATHS)
 def test_taylor_mode_is_refused_with_what_to_do(engine):
     with pytest.raises(EngineError, match=r"jax.experimental.jet.*Nest jax.jvp"):
         jet.jet(lambda t: cosine(t, backend=EXACT[engine]), (0.3,), ((1.0, 0.0),))

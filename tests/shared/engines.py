@@ -1,5 +1,6 @@
 """Backends of every kind, for the tests that ask all of them; a new kind is a line here."""
 
+import pytest
 from qiskit.primitives import BackendEstimatorV2
 from qiskit_aer import AerSimulator
 
@@ -12,6 +13,16 @@ EXACT = {
     "xla": {},
 }
 """Exact and ideal."""
+
+PATHS = [
+    kind
+    if kind in ("reference", "statevector", "xla")
+    else pytest.param(kind, marks=pytest.mark.full)
+    for kind in EXACT
+]
+"""Kinds, one for each way in which JAX gets to an engine: by a callback and shifts, by a call of
+compiled code, as JAX code. The others, which it gets to as to `reference`, are in the full run;
+their values are always compared with Qiskit's, in tests/simulators/test_engines.py."""
 
 SAMPLING = {
     "aer": {},
