@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ase.io
+import jax
 import numpy as np
 from ase import Atoms
 from dynamics import Record, temperature_of
@@ -107,12 +108,13 @@ def append(
         MDError: the molecule has come apart, or the energy is not finite; what came before is
             added.
     """
-    kelvin = temperature_of(np.asarray(record.kinetic), freedom)
+    record = jax.tree.map(np.asarray, record)  # by element, arrays of JAX are slow
+    kelvin, totals = temperature_of(record.kinetic, freedom), record.total
     images: list[Atoms] = []
     rows: list[list[float]] = []
     broken = None
-    for k, step in enumerate(np.asarray(record.step)):
-        positions, total = np.asarray(record.positions[k]), float(record.total[k])
+    for k, step in enumerate(record.step):
+        positions, total = record.positions[k], float(totals[k])
         outside = potential.spread.excess(positions)
         # Not the other way round: distances that are no numbers are no excess.
         if not (np.isfinite(total) and outside <= BROKEN):
@@ -123,7 +125,7 @@ def append(
             )
             break
         image = Atoms(potential.symbols, positions=positions)
-        image.set_velocities(np.asarray(record.velocities[k]))
+        image.set_velocities(record.velocities[k])
         image.info = {"time_fs": float(step) * timestep, "energy_ev": float(record.potential[k])}
         images.append(image)
         rows.append([
