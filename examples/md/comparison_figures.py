@@ -76,7 +76,12 @@ def forest(
         names = [wrapped(family) for family in of]
         panel.set(title=quantity, ylim=(len(of) - 0.5, -0.5), xlim=(left, right))
         panel.set_yticks(range(len(of)), names)
-    ticks = [tick for tick in REDUCTIONS if left <= _doubled(tick / 100) <= right]
+    # From 0 outwards, so far apart that labels do not touch.
+    ticks: list[int] = []
+    for tick in sorted(REDUCTIONS, key=abs):
+        at, apart = _doubled(tick / 100), 0.075 * (right - left)
+        if left <= at <= right and all(abs(at - _doubled(t / 100)) >= apart for t in ticks):
+            ticks.append(tick)
     panels[-1].set_xticks([_doubled(tick / 100) for tick in ticks], [f"{t:+d}" if t else "0"
                                                                      for t in ticks])  # fmt: skip
     panels[-1].set_xlabel("reduction of the error by the hybrid (%)")
