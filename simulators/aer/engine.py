@@ -91,8 +91,11 @@ class Task:
         values[:] = self.constants
         for number, (batch, rows) in enumerate(self.runs(len(angles))):
             drawn = _seed(seed, number) if batch.request.sampled else None
-            for part, data in batch.run(angles[rows], drawn):
+            answers = batch.run(angles[rows], drawn)
+            while answers:  # what was read is dropped, for the next run to use its memory
+                part, data = answers.pop()
                 batch.request.read(data, values[rows][part])
+                del data
         if not self.varies:
             values[:] = values[:1]
         if self.hidden.size:
